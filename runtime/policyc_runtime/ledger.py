@@ -19,7 +19,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from types import TracebackType
 
@@ -144,6 +144,20 @@ class Ledger(LedgerReader):
         told = "" if self.identity is None else self.identity.text
         name, text = self.meta["ledger"], left_as_text(left)
         return Checkpoint(name, *self.state, self.steps, self.sha256, told, {}, first, text)
+
+    def let_go(self, first: int, left: Carried) -> None:
+        """Know of released steps those from `first` on alone, outside of a transaction; what those before them left."""
+        asked = "SELECT min(number) FROM entry WHERE step >= ?"
+        with guarded(self.path):
+            self._skipped = self._connection.execute(asked, (first,)).fetchone()[0] - 1
+        for release, pieces in self.values.items():
+            begins = accumulate((piece.steps for piece in pieces), initial=self.first)
+            self.values[release] = [
+                piece if begin >= first else piece.after(first - begin)
+                for begin, piece in zip(begins, pieces, strict=False)
+                if begin + piece.steps > first
+            ]
+        self.first, self.left = first, left
 
     def note_history(self, mark: str, coming: str) -> None:
         """Remember, inside a transaction, what mark the private history has, and which one it is about to have."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring
 from sys import intern
@@ -47,6 +48,18 @@ class StoredValues(NamedTuple):
         """What these say."""
         noisy, published = (",".join(texts) for texts in zip(*(entry[2:4] for entry in entries), strict=True))
         return cls(noisy, published, tuple(intern(entry.process) for entry in entries))
+
+    @property
+    def steps(self) -> int:
+        """Of how many steps."""
+        return len(self.processes)
+
+    def after(self, steps: int) -> StoredValues:
+        """What they say but for the first so many steps."""
+        noisy, published = (
+            ",".join(map(json.dumps, json.loads(f"[{texts}]")[steps:])) for texts in (self.noisy, self.published)
+        )
+        return StoredValues(noisy, published, self.processes[steps:])
 
 
 def genesis(meta: Mapping[str, str]) -> str:

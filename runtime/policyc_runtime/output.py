@@ -85,12 +85,15 @@ def drafted_release(release: Release, path: str | Path) -> Iterator[list[Draft]]
         made = []
         for name, file in output_paths(release.files, path).items():
             series = release.files[name]
-            with _written(file, is_release=release.is_release):
-                new = drafts.enter_context(draft(followed(file)))
-                if release.earlier is not None and isinstance(series, Series):
-                    made.append(Draft(new, file, _added_to(release.earlier, release, series, new, file)))
-                    continue
-                write_rows(release, series, new, release.steps.stop)
+            with written(file, is_release=release.is_release):
+                if release.begun is not None:
+                    new = drafts.enter_context(release.begun.taken(name, file))
+                else:
+                    new = drafts.enter_context(draft(followed(file)))
+                    if release.earlier is not None and isinstance(series, Series):
+                        made.append(Draft(new, file, _added_to(release.earlier, release, series, new, file)))
+                        continue
+                    write_rows(release, series, new, release.steps.stop)
                 new = _as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new
                 made.append(Draft(new, file, _content(new)))
         yield made
@@ -115,7 +118,7 @@ def _added_to(earlier: Earlier, release: Release, series: Series, new: Path, fil
     if not found.is_still(file):
         kept = "run again: the steps are in the ledger, and are written from it"
         raise unwritable(file, "somebody wrote to it while this run was under way", kept)
-    more = "".join(_rows(release, series, range(earlier.steps, release.steps.stop))).encode()
+    more = "".join(rows(release, series, range(earlier.steps, release.steps.stop))).encode()
     with new.open("ab") as handle:
         handle.write(more)
     return _content(new, found)
@@ -125,7 +128,7 @@ def put_in_place(drafts: Sequence[Draft]) -> list[Draft]:
     """Let readers see the new files, and know what they are told by there; ReleaseError where the system refuses."""
     placed = []
     for new, file, content in drafts:
-        with _written(file):
+        with written(file):
             before = Identity.of(new.stat())
             there = Identity.of(place(new, followed(file)))
         same = before.text == content.identity and there._replace(changed=before.changed) == before
@@ -135,7 +138,7 @@ def put_in_place(drafts: Sequence[Draft]) -> list[Draft]:
 
 
 @contextmanager
-def _written(file: Path, *, is_release: bool = True) -> Iterator[None]:
+def written(file: Path, *, is_release: bool = True) -> Iterator[None]:
     """Turns errors of the system into refusals."""
     try:
         yield
@@ -200,9 +203,9 @@ def _writer(file: Path) -> str | None:
 def write_rows(release: Release, series: Series | MadeSeries, file: Path, steps: int) -> None:
     """The first `steps` steps of one release as CSV, in a file that is nobody's yet."""
     with file.open("w", encoding="utf-8", newline="") as handle:
-        handle.write(_line(file_columns(release, series)))
+        handle.write(header(release, series))
         if isinstance(series, Series):
-            handle.writelines(_rows(release, series, range(release.first, steps)))
+            handle.writelines(rows(release, series, range(release.first, steps)))
             return
         mark = () if release.is_release else (NOT_A_RELEASE,)
         count = series.rows(steps)
@@ -212,6 +215,11 @@ def write_rows(release: Release, series: Series | MadeSeries, file: Path, steps:
                 handle.write(_line((*place, published, *mark)))
 
 
+def header(release: Release, series: Series | MadeSeries) -> str:
+    """The first line of a file."""
+    return _line(file_columns(release, series))
+
+
 def _line(fields: Iterable[object]) -> str:
     """One row of CSV."""
     text = io.StringIO()
@@ -219,7 +227,7 @@ def _line(fields: Iterable[object]) -> str:
     return text.getvalue()
 
 
-def _rows(release: Release, series: Series, steps: range) -> Iterator[str]:
+def rows(release: Release, series: Series, steps: range) -> Iterator[str]:
     """The rows of some steps, a text a piece of them."""
     cells = [""] if series.column is None else [_line([cell])[:-1] + "," for cell in series.cells]
     end = "\n" if release.is_release else f",{NOT_A_RELEASE}\n"

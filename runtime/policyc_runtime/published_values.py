@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from policyc_runtime.begun_files import BegunFiles
     from policyc_runtime.ledger_checkpoint import Checkpoint, FoundFile
     from policyc_runtime.released_table import ReleasedTable
 
@@ -100,7 +101,8 @@ class Release:
         entries: how many the ledger had when this was read from it.
         head: the hash of the last of them.
         first: the first step that is here; 0 but where a caller asked for new steps only.
-        earlier: where those before it lie; None where all are here.
+        earlier: where those before it lie, and when the first of them began; None where all are here.
+        begun: the files that a long run wrote rows to while it was under way; None where it did not.
         left: the ledger's file, and what to note beside it once all this is written; None for nothing.
     """
 
@@ -113,6 +115,7 @@ class Release:
     head: str = ""
     first: int = 0
     earlier: Earlier | None = None
+    begun: BegunFiles | None = field(default=None, repr=False)
     left: tuple[Path, Checkpoint] | None = field(default=None, repr=False)
 
     @property

@@ -7,19 +7,17 @@ At a step without budget nothing is drawn: the ledger says null, and the estimat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeAlias
 
 from policyc_check.errors import KernelError
 from policyc_runtime.account import spend
+from policyc_runtime.begun_files import BegunFiles
 from policyc_runtime.carried import goes_on, left_at, looks_back
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
@@ -36,18 +34,19 @@ from policyc_runtime.refusal import verify
 from policyc_runtime.released_file import require_stored, stored_release
 from policyc_runtime.run import Run, changed
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
-from policyc_runtime.sources.counts import Gaps, require_counts_suffice
-from policyc_runtime.sources.engines.remote import Engine, RemoteTable, remote_table
-from policyc_runtime.sources.memory import ArrowStream, CheckedRows, HeldTable, Rows
+from policyc_runtime.sources.count_rows import Gaps
+from policyc_runtime.sources.counts import require_counts_suffice
+from policyc_runtime.sources.engines.remote import Engine
+from policyc_runtime.sources.given_data import Data, Held, check_data, held, remote_of
+from policyc_runtime.sources.memory import Rows
 from policyc_runtime.sources.moments import agreed_start, says_zone, step_times
 from policyc_runtime.sources.step_counts import check_request
-from policyc_runtime.sources.tables import connect, require_here, says_simulated
+from policyc_runtime.sources.tables import says_simulated
 from policyc_runtime.taken_steps import taken_in
 
 STEPS_A_TRANSACTION = 4096
+LONGEST_KNOWN = 2**15  # steps that a long run knows beside those that it returns, before it lets them go
 
-Data: TypeAlias = str | Path | CheckedRows | ArrowStream | NDArray[Any] | Mapping[str, NDArray[Any]]
-Held: TypeAlias = Rows | NDArray[Any] | Mapping[str, NDArray[Any]]
 Progress: TypeAlias = Callable[[int, int], None]
 
 
@@ -98,8 +97,8 @@ def release(
         steps_a_transaction: how many steps are committed together, >= 1.
         latest: return no more than so many earlier steps (>= 1) beside the new ones, or than the last run did, which
             `write_release` adds to `output`, if there is one, where that is all that is needed: `continued`, CSV, no
-            value made of earlier ones but as `carried.py` says, and ledger and output as the last run left them.
-            Default: all.
+            value made of earlier ones but as `carried.py` says, and ledger and output as the last run left them. Of a
+            long run of such a plan so few of its own steps are returned, too. Default: all.
 
     Raises:
         PlanRejectedError: the plan does not keep its promise.
@@ -111,13 +110,13 @@ def release(
     """
     verify(plan)
     _require_filled(plan)
-    remote = _remote(events_or_counts, engine, counts=counts, continued=continued)
+    remote = remote_of(events_or_counts, engine, counts=counts, continued=continued)
     if remote is None:
-        _check_data(events_or_counts)
+        check_data(events_or_counts)
     pinned = _own_pin(plan, ledger) if isinstance(pin, EllipsisType) else pin
     source = randomness or SystemRandomness()
     with ExitStack() as stack:
-        data = remote or stack.enter_context(_held(events_or_counts))
+        data = remote or stack.enter_context(held(events_or_counts))
         simulated = isinstance(data, Rows) and says_simulated(data)
         outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
         drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
@@ -143,28 +142,51 @@ def release(
         zoned = says_zone(start or plan.stream.start) or plan.stream.clock is not None
         with guarded(book.path):
             spill = stack.enter_context(spill_folder(book.path))
+        lets_go = latest if outputs and not book.first and goes_on(plan) else None
         if continued:
             raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
         else:
-            raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
+            raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill, lets_go is not None)
         if raw.dropped is not None:
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)
         if drawn == SYSTEM:
             spend(plan, account, book.meta["ledger"], begun=bool(book.state.entries))
         run = Run(plan, raw, book, source)
-        while not run.advance(steps_a_transaction):
-            if progress is not None:
-                progress(run.done, raw.steps)
-        if progress is not None:
-            progress(raw.steps, raw.steps)
+        begun = _advanced(plan, book, run, steps_a_transaction, outputs, lets_go, progress)
         steps, new = raw.steps, run.new
         del raw, run  # of a long stream they are large, and what is published comes from the ledger
         book.seal()
         done = stored_release(plan, book, steps)
         left = _left(plan, book, latest) if done.steps.stop == book.steps and book.sha256 else None
+        if begun is not None:
+            shown = begun.steps
+            begun.add(done)
         earlier = Earlier(shown, step_times(plan, book.start, 1)[0], found or {}) if shown else None
-        return replace(done, before=done.steps.stop - new, earlier=earlier, left=left)
+        return replace(done, before=done.steps.stop - new, earlier=earlier, begun=begun, left=left)
+
+
+def _advanced(
+    plan: Plan,
+    book: Ledger,
+    run: Run,
+    steps_a_transaction: int,
+    outputs: Mapping[str, Path],
+    latest: int | None,
+    progress: Progress | None,
+) -> BegunFiles | None:
+    """Release all steps; where the `latest` alone are asked for, rows of a long run's earlier ones go to disk."""
+    begun = None
+    while not run.advance(steps_a_transaction):
+        if progress is not None:
+            progress(run.done, run.steps)
+        if latest is not None and run.done - book.first >= latest + LONGEST_KNOWN:
+            begun = begun or BegunFiles(outputs)
+            begun.add(stored_release(plan, book, run.done))
+            run.let_go(run.done - latest)
+    if progress is not None:
+        progress(run.steps, run.steps)
+    return begun
 
 
 def _left(plan: Plan, book: Ledger, latest: int | None) -> tuple[Path, Checkpoint]:
@@ -219,50 +241,6 @@ def _own_pin(plan: Plan, ledger: str | Path) -> Path:
     return plan.pin
 
 
-def _remote(data: Data, engine: Engine, *, counts: bool, continued: bool) -> RemoteTable | None:
-    """The table that another engine than DuckDB counts; None of DuckDB."""
-    if engine == "duckdb":
-        return None
-    if counts or continued or not isinstance(data, str):
-        raise DataError(
-            "E0869",
-            f"{engine} counts all events of one named table or folder",
-            where="--continued" if continued else "--counts" if counts else "events_or_counts",
-            because="what a run keeps of users for later ones lies beside the ledger, and nothing about single users "
-            "leaves the engine; ready counts and tables in memory are small enough for this machine",
-            help="give the whole history as events, by the name of a table; or leave the engine out",
-        )
-    return remote_table(engine, data)
-
-
-def _check_data(data: Data) -> None:
-    """Nothing where there is a file, or something in memory; so that no ledger is begun for anything else."""
-    if isinstance(data, str | Path):
-        require_here(data)
-    elif not isinstance(data, CheckedRows | np.ndarray | Mapping | Sequence | ArrowStream):
-        raise DataError(
-            "E0818",
-            f"a {type(data).__name__} is neither a file, nor a table, nor counts",
-            where="events_or_counts",
-            because="events are read from a file, or from a table with `__arrow_c_stream__`; counts in memory are an "
-            "array (steps, cells), or one a release",
-            help="hand over a table of polars, pandas 2.2, pyarrow or duckdb, or write the events to a Parquet file",
-        )
-
-
-@contextmanager
-def _held(data: Data) -> Iterator[Held]:
-    """The data, a table in memory as it is now."""
-    if isinstance(data, str | Path | CheckedRows | np.ndarray | Mapping | Sequence):
-        yield data
-        return
-    connection = connect()
-    try:
-        yield HeldTable(connection, data)
-    finally:
-        connection.close()
-
-
 def _read(
     plan: Plan,
     data: Held,
@@ -274,12 +252,16 @@ def _read(
     simulated: bool,
     gaps: Gaps,
     spill: Path,
+    in_pieces: bool,
 ) -> StepCounts:
     check_request(plan, steps, book.steps)
     if not isinstance(data, Rows):
         return counts_of_array(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
     if counts:
-        return read_counts(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, gaps=gaps)
+        kept = spill if in_pieces else None
+        return read_counts(
+            data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, gaps=gaps, spill=kept
+        )
     return read_events(
         data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, simulated=simulated, spill=spill
     )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.users.claims import source_release
-from policyc_runtime.carried import noisy_from
+from policyc_runtime.carried import left_at, noisy_from
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimates import agreed, processes_used, published_values
 from policyc_runtime.ledger import PIECE, Ledger
@@ -48,11 +48,13 @@ class Run:
         randomness: where noise comes from.
 
     Attributes:
-        done: how many steps are released.
-        new: of them those that this run released: others may run at the same time.
+        steps: how many there are.
+        done: how many of them are released.
+        new: of these those that this run released: others may run at the same time.
     """
 
     def __init__(self, plan: Plan, raw: StepCounts, book: Ledger, randomness: Randomness) -> None:
+        self.steps = raw.steps
         self.done = book.first
         self.new = 0  # of them those that this call released: others may run at the same time
         self._plan = plan
@@ -66,11 +68,9 @@ class Run:
         self._processes: dict[str, Sequence[str]] = {}  # of the block that is being released, from its first step on
         self._known = 0  # steps whose noisy values the estimators of this block see
         self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
-        shapes = {part.name: (raw.steps, len(part.cells)) for part in plan.releases}
-        self._noisy = {name: np.zeros(shape) for name, shape in shapes.items()}  # nobody touches those before the first
-        self._published = {name: np.zeros(shape) for name, shape in shapes.items()}
-        for noisy in self._noisy.values():
-            noisy[book.first :] = np.nan
+        # nobody touches the rows of steps before the first, or before noise is drawn for them
+        self._noisy = {part.name: np.zeros((raw.steps, len(part.cells))) for part in plan.releases}
+        self._published = {name: np.zeros(noisy.shape) for name, noisy in self._noisy.items()}
 
     def advance(self, steps: int) -> bool:
         """Release up to this many more steps in one transaction; True when all are done."""
@@ -98,6 +98,16 @@ class Run:
         self.done += len(block)
         self.new += len(block)
         return self.done >= self._end
+
+    def let_go(self, first: int) -> None:
+        """Know no more of released steps before `first`; of a plan that `goes_on` nothing else needs them."""
+        known = slice(first, self.done)
+        for arrays in (self._noisy, self._published):
+            for name, values in arrays.items():
+                arrays[name] = np.zeros(values.shape)
+                arrays[name][known] = values[known]
+        self._records = {name: records[first - self._book.first :] for name, records in self._records.items()}
+        self._book.let_go(first, left_at(self._plan, self._book, first))
 
     def _take_stored(self) -> None:
         """Take over the steps that the ledger has; refuse when their data changed."""
@@ -149,8 +159,9 @@ class Run:
             return
         scales = part.schedule.scales(np.arange(block.start, block.stop))
         drawn = [step for step, scale in zip(block, scales, strict=True) if scale > 0]
-        raw = self._raw.counts[part.name][drawn]
+        raw = self._raw.counts[part.name][block.start : block.stop][np.array(drawn, dtype=np.intp) - block.start]
         noisy = part.mechanism.add_noise(raw, [scale for scale in scales if scale > 0], self._randomness)
+        self._noisy[part.name][block.start : block.stop] = np.nan
         self._noisy[part.name][drawn] = noisy
 
     def _measure(self, part: ReleasePlan, block: range) -> NDArray[np.float64]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from policyc import compile_policy
+from policyc_runtime.begun_files import BegunFiles
+from policyc_runtime.carried import goes_on
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_private import history_file
@@ -149,6 +152,26 @@ def test_steps_one_by_one_are_those_of_one_run(name: str, tmp_path: Path) -> Non
         folder.mkdir()
         found.append(released(folder, planned(folder, name), cuts, continued=continued, together=1))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("cuts", [[HORIZON], [5, 6, HORIZON]])
+def test_a_long_run_lets_steps_go_and_releases_the_same(
+    name: str, cuts: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same noise gives the same ledger and the same bytes where rows are written while the run is under way."""
+    found, begun = [], []
+    kept = BegunFiles.add
+    monkeypatch.setattr(BegunFiles, "add", lambda files, some: (begun.append(some.steps), kept(files, some))[1])
+    for known in (100, 2):
+        monkeypatch.setattr(import_module("policyc_runtime.release"), "LONGEST_KNOWN", known)
+        folder = tmp_path / str(known)
+        folder.mkdir()
+        plan = planned(folder, name)
+        found.append(released(folder, plan, cuts, continued=False, latest=1, together=1))
+    assert found[0] == found[1]
+    assert {step for steps in begun for step in steps} == (set(range(HORIZON)) if goes_on(plan) else set())
+    assert all(len(steps) <= 4 for steps in begun) or len(cuts) > 1  # a later run has all earlier ones first
 
 
 def test_steps_without_rows_are_zero_where_that_is_said(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ from policyc_runtime.files import PRIVATE_MODE, draft, is_full, place
 from policyc_runtime.ledger_file import overtaken, policy_hash
 from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, make_private
 from policyc_runtime.sources.calendar import Calendar, calendar_of
-from policyc_runtime.sources.counts import Gaps, read_counts
+from policyc_runtime.sources.count_rows import Gaps
+from policyc_runtime.sources.counts import read_counts
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.engines.session import DuckDBSession
 from policyc_runtime.sources.events import count_events, load_events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
@@ -13,6 +13,7 @@ from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT, iso_moment, last_moment
+from policyc_runtime.sources.stored_counts import Counts, pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class StepCounts:
     """
 
     start: int | None
-    counts: dict[str, NDArray[np.int64]]
+    counts: Mapping[str, Counts]
     digests: Sequence[str]
     dropped: dict[str, int] | None = None
 
@@ -52,7 +53,7 @@ class CountDigests(Sequence[str]):
         again: these.
     """
 
-    def __init__(self, arrays: list[NDArray[np.int64]], since: int, again: frozenset[int]) -> None:
+    def __init__(self, arrays: list[Counts], since: int, again: frozenset[int]) -> None:
         self._arrays, self._since, self._again = arrays, since, again
 
     @property
@@ -92,16 +93,20 @@ def every_user_in_a_cell(plan: Plan, release: ReleasePlan) -> bool:
     return listed and plan.stream.population is not None and plan.participation is None
 
 
-def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64], where: str, first: int = 0) -> None:
+def check_population(plan: Plan, release: ReleasePlan, counts: Counts, where: str, first: int = 0) -> None:
     """Nothing when the counts of every step from the `first` on fit the declared population.
 
     Raises:
         DataError: names the first step that does not.
     """
-    population = plan.stream.population
-    if population is None:
-        return
-    sums = counts[first:].sum(axis=1)
+    if plan.stream.population is not None:
+        for begin, piece in pieces(counts, first):
+            _check_sums(plan, release, piece.sum(axis=1), plan.stream.population, where, begin)
+
+
+def _check_sums(
+    plan: Plan, release: ReleasePlan, sums: NDArray[np.int64], population: int, where: str, first: int
+) -> None:
     cell = plan.stream.cell
     if release.query.by is not None and cell is not None and cell.otherwise is not None:
         unequal = np.flatnonzero(sums != population)

@@ -114,6 +114,7 @@ class Scenario(NamedTuple):
     plan: str
     before: tuple[tuple[str, ...], ...]
     arguments: tuple[str, ...]
+    long: bool = False
 
 
 def arguments(plan: str, steps: int, output: str, *more: str) -> tuple[str, ...]:
@@ -151,6 +152,10 @@ SCENARIOS = {
     "followed after a run": followed("visits", "out.parquet")._replace(
         before=(arguments("visits", 3, "out.parquet", "--continued"),)
     ),
+    "long run": scenario("visits", [5], "out.csv", "--no-report")._replace(long=True),
+    "long run of totals, Parquet": scenario("totals", [5], "out.parquet", "--no-report")._replace(long=True),
+    "long run of counts": scenario("traffic", [5], "out.csv", "--counts", "--no-report")._replace(long=True),
+    "long run, goes on": scenario("totals", [2, 5], "out.csv", "--no-report")._replace(long=True),
     "published again": scenario("seldom", [3, 5], "out.csv"),
     "published again, new rows": scenario("seldom", [3, 5], "out.csv", "--continued", "--no-report"),
     "published again, followed": followed("seldom", "out.csv"),
@@ -195,10 +200,17 @@ class Server:
     def warm(self, folder: Path, *runs: tuple[str, ...]) -> None:
         assert self._ask(folder=str(folder), warm=runs) == [0] * len(runs)
 
-    def run(self, folder: Path, command: tuple[str, ...], at: int = 0, what: int = 0) -> Done:
+    def run(self, folder: Path, command: tuple[str, ...], at: int = 0, what: int = 0, *, long: bool = False) -> Done:
         """Run a command in a folder; at its call of this number something happens to it."""
         fed = str(folder / "visits.csv") if command[0] == "follow" else ""
-        asked = {"folder": str(folder), "arguments": command, "at": at, "what": what, "calls": str(self._calls)}
+        asked = {
+            "folder": str(folder),
+            "arguments": command,
+            "at": at,
+            "what": what,
+            "calls": str(self._calls),
+            "long": long,
+        }
         return Done(*self._ask(**asked, fed=fed))
 
     def __enter__(self) -> Server:
@@ -256,7 +268,7 @@ def prepare(made: Path, server: Server, tmp_path_factory: pytest.TempPathFactory
         for command in one.before:
             assert server.run(folder, command).code == 0
         whole = copied(server, one, folder, folder.with_name("whole"))
-        done = server.run(whole, one.arguments)
+        done = server.run(whole, one.arguments, long=one.long)
         assert done.code == 0, done.err
         return Prepared(one, folder, done.calls, listed(whole))
 
@@ -266,7 +278,7 @@ def prepare(made: Path, server: Server, tmp_path_factory: pytest.TempPathFactory
 def copied(server: Server, one: Scenario, folder: Path, to: Path) -> Path:
     """A prepared folder, once more; of a run that goes by what the last one noted of files, with a note of these."""
     shutil.copytree(folder, to)
-    if "--no-report" in one.arguments:
+    if {"--no-report", "--continued"} <= {*one.arguments}:
         assert server.run(to, one.before[-1]).code == 0
     return to
 
@@ -331,7 +343,7 @@ def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path)
     copied(server, one, ready.folder, folder)
     ledger, output = ledger_of(folder, one), ("--release", one.arguments[one.arguments.index("--output") + 1])
     before, shown_before = committed(ledger), published(folder, one)
-    done = server.run(folder, one.arguments, at, what)
+    done = server.run(folder, one.arguments, at, what, long=one.long)
     entries, shown = committed(ledger), published(folder, one)
     assert entries[: len(before)] == before
     for name, rows in shown.items():
@@ -355,8 +367,9 @@ def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path)
 
 
 SOME = [
-    pytest.param(["second run", "followed"], 4, id="some"),
+    pytest.param(["second run", "followed", "long run"], 6, id="some"),
     pytest.param(list(SCENARIOS), 18, id="every scenario", marks=pytest.mark.law),
+    pytest.param([name for name in SCENARIOS if name.startswith("long run")], 15, id="long", marks=pytest.mark.law),
     pytest.param(["latest step", "latest step of totals"], 15, id="the latest step", marks=pytest.mark.law),
     pytest.param(["first counts", "more new counts"], 15, id="new counts", marks=pytest.mark.law),
     pytest.param(

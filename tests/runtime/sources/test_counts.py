@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ import numpy as np
 import pytest
 from plans import make_counts, make_plan, make_release
 
+from policyc_runtime import sources
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
-from policyc_runtime.sources import counts_of_array, read_counts, read_events
-from policyc_runtime.sources.step_counts import CountDigests
+from policyc_runtime.sources import counts_of_array, read_events
+from policyc_runtime.sources.step_counts import CountDigests, StepCounts
+from policyc_runtime.sources.stored_counts import StoredCounts
 
 GOOD = ["0,EWR,1", "0,JFK,2", "0,LGA,3", "0,away,14", "1,EWR,0", "1,JFK,0", "1,LGA,0", "1,away,20"]
 
@@ -22,6 +26,24 @@ def write(directory: Path, rows: list[str], header: str = "step,origin,count") -
     path = directory / "counts.csv"
     path.write_text("\n".join([header, *rows]) + "\n")
     return path
+
+
+def told_of(read: Callable[[], StepCounts]) -> tuple[object, ...]:
+    """What is found, or the refusal."""
+    try:
+        found = read()
+    except DataError as error:
+        return error.code, error.message, error.where, error.because, error.help
+    counts = {name: values[:].tolist() for name, values in found.counts.items()}
+    return found.start, found.steps, counts, list(found.digests)
+
+
+def read_counts(path: Any, plan: Plan, **given: Any) -> StepCounts:
+    """Read into memory, and kept on disk: alike, by slices, and in refusals."""
+    with tempfile.TemporaryDirectory() as folder:
+        expected = told_of(lambda: sources.read_counts(path, plan, **given))
+        assert told_of(lambda: sources.read_counts(path, plan, **given, spill=Path(folder))) == expected
+    return sources.read_counts(path, plan, **given)
 
 
 def refusal(path: Any, plan: Plan | None = None) -> DataError:
@@ -43,6 +65,27 @@ def test_counts_are_read_in_any_order(tmp_path: Path) -> None:
     named = write(tmp_path, GOOD, "step,origin,parked")
     assert read_counts(named, make_plan()).counts["parked"].tolist() == expected
     assert read_counts(named, make_plan(), steps=1).counts["parked"].tolist() == expected[:1]
+
+
+def test_counts_on_disk_are_those_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every slice, across pieces; where rows are not in order they are held."""
+    monkeypatch.setattr("policyc_runtime.sources.stored_counts.PIECE", 3)
+    plan, counts = make_plan(), make_counts(12)
+    rows = [f"{step},{cell},{counts[step][at]}" for step in range(12) for at, cell in enumerate(plan.releases[0].cells)]
+    held = read_counts(write(tmp_path, rows), plan).counts["parked"]
+    stored = sources.read_counts(write(tmp_path, rows), plan, spill=tmp_path).counts["parked"]
+    assert isinstance(stored, StoredCounts)
+    assert held.tolist() == counts.tolist()
+    assert len(stored) == 12
+    assert all(stored[a:b].tolist() == held[a:b].tolist() for a in range(13) for b in range(14))
+    assert "[" not in repr(stored)
+    folder = tmp_path / "other"
+    folder.mkdir()
+    turned = sources.read_counts(write(tmp_path, rows[::-1]), plan, spill=folder).counts["parked"]
+    assert not isinstance(turned, StoredCounts)
+    assert turned.tolist() == held.tolist()
+    many = [row.replace("7,JFK,", "7,JFK,100") for row in rows]
+    assert "step 7" in refusal(write(tmp_path, many), plan).message
 
 
 def test_one_number_a_step_needs_no_cell(tmp_path: Path) -> None:

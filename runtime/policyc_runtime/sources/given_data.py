@@ -1,0 +1,63 @@
+"""What a run is given to count: a file, a table in memory or counts, or what another engine counts where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.sources.engines.remote import Engine, RemoteTable, remote_table
+from policyc_runtime.sources.memory import ArrowStream, CheckedRows, HeldTable, Rows
+from policyc_runtime.sources.tables import connect, require_here
+
+Data: TypeAlias = str | Path | CheckedRows | ArrowStream | NDArray[Any] | Mapping[str, NDArray[Any]]
+Held: TypeAlias = Rows | NDArray[Any] | Mapping[str, NDArray[Any]]
+
+
+def remote_of(data: Data, engine: Engine, *, counts: bool, continued: bool) -> RemoteTable | None:
+    """The table that another engine than DuckDB counts; None of DuckDB."""
+    if engine == "duckdb":
+        return None
+    if counts or continued or not isinstance(data, str):
+        raise DataError(
+            "E0869",
+            f"{engine} counts all events of one named table or folder",
+            where="--continued" if continued else "--counts" if counts else "events_or_counts",
+            because="what a run keeps of users for later ones lies beside the ledger, and nothing about single users "
+            "leaves the engine; ready counts and tables in memory are small enough for this machine",
+            help="give the whole history as events, by the name of a table; or leave the engine out",
+        )
+    return remote_table(engine, data)
+
+
+def check_data(data: Data) -> None:
+    """Nothing where there is a file, or something in memory; so that no ledger is begun for anything else."""
+    if isinstance(data, str | Path):
+        require_here(data)
+    elif not isinstance(data, CheckedRows | np.ndarray | Mapping | Sequence | ArrowStream):
+        raise DataError(
+            "E0818",
+            f"a {type(data).__name__} is neither a file, nor a table, nor counts",
+            where="events_or_counts",
+            because="events are read from a file, or from a table with `__arrow_c_stream__`; counts in memory are an "
+            "array (steps, cells), or one a release",
+            help="hand over a table of polars, pandas 2.2, pyarrow or duckdb, or write the events to a Parquet file",
+        )
+
+
+@contextmanager
+def held(data: Data) -> Iterator[Held]:
+    """The data, a table in memory as it is now."""
+    if isinstance(data, str | Path | CheckedRows | np.ndarray | Mapping | Sequence):
+        yield data
+        return
+    connection = connect()
+    try:
+        yield HeldTable(connection, data)
+    finally:
+        connection.close()
