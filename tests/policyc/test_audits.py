@@ -26,7 +26,8 @@ from policyc_runtime.laboratory.empirical.record import SEED_BITS, each_confiden
 from policyc_runtime.plan import Plan, load_plan
 
 RUNS, TODAY = 1000, "2026-11-21"
-MORE_RUNS = {"w-event that distributes": 2000, "a user replaced": 2000}  # their attacks take more to prove something
+# whose attacks take more to prove something
+MORE_RUNS = dict.fromkeys(("w-event that absorbs", "w-event that distributes", "a user replaced"), 2000)
 CHAIN = """correlation markov(forward = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], initial = stationary,
   evidence = "a survey")"""
 CELLS = 'cell place in {"A", "B"} otherwise "away"'
@@ -56,7 +57,7 @@ POLICIES = {
     "w-event that absorbs": (
         CELLS,
         "count(trips) by place",
-        W_EVENT + "mechanism budget_absorption()",
+        W_EVENT.replace("1.0", "3.0") + "mechanism budget_absorption()",
     ),
     "a step that absorbs": (
         CELLS,
