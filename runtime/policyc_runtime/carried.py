@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc_runtime.estimates import estimated_under, needed
+from policyc_runtime.groups import law_of
 from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.mechanisms.mechanism import Left, StepRecord
 from policyc_runtime.noisy_values import (
@@ -39,23 +41,38 @@ Carried = Mapping[str, Left]
 
 
 def goes_on(plan: Plan) -> bool:
-    """Whether what a step draws and publishes follows from what was left, and what the last step published.
+    """Whether what a step draws and publishes follows from what was left, and from few steps before it.
 
-    Not where an estimator looks at earlier values, where they wait for later ones, where rows are made of several
+    Not where an estimator looks at all earlier values, where they wait for later ones, where rows are made of several
     steps, or where it depends on other steps which values are left out.
     """
     certain = (not isinstance(rule, ErrorAbove) for part in plan.releases for rule in part.suppressions)
     totals = any(isinstance(part, DerivedRelease) for part in plan.releases)
     whole = not totals or not any(part.suppressions for part in plan.releases)
     waits = plan.delivery.kind == "offline" or waiting_steps(plan) > 0
-    alone = all(part.estimator.of_one_step and _goes_on(part) for part in plan.releases)
-    return alone and not waits and not plan.made and whole and all(certain)
+    known = all(
+        _goes_on(part) and part.estimator.goes_on(law_of(plan, part), estimated_under(plan, part))
+        for part in plan.releases
+    )
+    return known and not waits and not plan.made and whole and all(certain)
 
 
 def _goes_on(part: ReleasePlan) -> bool:
     if isinstance(part, MeasuredRelease):
         return part.mechanism.goes_on
     return isinstance(part, BudgetedRelease | DerivedRelease)
+
+
+def first_needed(plan: Plan, book: LedgerReader, steps: int) -> int:
+    """From which step on values are needed for steps behind the first so many, of a plan that goes on."""
+    found = (needed(plan, part, steps, process_before(book, part.name, steps)) for part in plan.releases)
+    return min(found, default=steps)
+
+
+def process_before(book: LedgerReader, release: str, step: int) -> str:
+    """What the users of a release were taken to move like at the step before one, as a ledger says; empty for none."""
+    pieces = book.values.get(release) if book.steps == step else None
+    return pieces[-1].processes[-1] if pieces else ""
 
 
 def looks_back(plan: Plan, first: int, steps: int) -> int:

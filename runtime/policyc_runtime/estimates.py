@@ -37,14 +37,18 @@ FEW_STRETCHES = 4
 STRETCH = 4096  # steps whose scales are asked for together
 
 
-def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -> list[str] | None:
+def processes_used(
+    plan: Plan, release: ReleasePlan, noisy: Array, first: int, before: str = ""
+) -> Sequence[str] | None:
     """What the estimator takes users to move like at the steps from `first` on; None where it does not ask.
 
     A function of the plan and of noisy values (t, cells) alone: it costs no privacy, and whoever has the ledger can
-    compute it again.
+    compute it again. `before` is what it said of the step before, if that is known, which spares it the values.
     """
     if first == len(noisy):
         return None
+    if before and first >= release.estimator.decided(len(release.cells)):
+        return [before] * (len(noisy) - first)
     return release.estimator.processes(
         np.asarray(noisy, dtype=np.float64),
         _scales(plan, release, len(noisy), first),
@@ -54,6 +58,18 @@ def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -
         plan.delivery.longest_wait,
         balanced=release.balanced,
     )
+
+
+def needed(plan: Plan, release: ReleasePlan, first: int, before: str) -> int:
+    """The first step whose noisy values are read for those from `first` on, of a plan that goes on.
+
+    `before` is what `processes_used` said of the step before; empty where that is not known.
+    """
+    if release.estimator.of_one_step:
+        return first
+    law, constraints = law_of(plan, release), estimated_under(plan, release)
+    scales = _scales(plan, release, first)
+    return release.estimator.needed(scales, first, law, constraints, before, balanced=release.balanced)
 
 
 def unexplained_step(plan: Plan, release: ReleasePlan, noisy: Array, used: Sequence[str]) -> int | None:
@@ -249,6 +265,8 @@ def _scales(plan: Plan, release: ReleasePlan, steps: int, first: int = 0) -> Arr
     if release.schedule is not None:
         begin = first // STRETCH * STRETCH if release.estimator.of_one_step else 0
         stop = begin + (1 << (steps - begin).bit_length())
+        if not begin:
+            return _scheduled(release.schedule, 0, min(stop, release.schedule.length or stop))[:steps]
         found = np.zeros(steps)
         found[begin:] = _scheduled(release.schedule, begin, min(stop, release.schedule.length or stop))[: steps - begin]
         return found

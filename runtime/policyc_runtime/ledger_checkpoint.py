@@ -39,9 +39,8 @@ class Checkpoint(NamedTuple):
         sha256: of the ledger's file.
         identity: of the same; empty where it says nothing.
         outputs: the `Content` of every published file, by the way to it from the ledger; all hold every released step.
-        first: of the steps from this one on,
-        left: the values follow from what those before left, by release, as JSON (`carried.py`); where that is of no
-            release, of any.
+        first: from the steps from this one on,
+        left: later values follow, and from what those before left, by release, as JSON (`carried.py`).
     """
 
     ledger: str
@@ -65,7 +64,7 @@ class Checkpoint(NamedTuple):
 
     def mark(self, key: bytes) -> str:
         """The HMAC of all of it, hexadecimal."""
-        return hmac.digest(key, b"checkpoint" + canonical_json(self._asdict()), "sha256").hex()
+        return hmac.digest(key, b"checkpoint 2" + canonical_json(self._asdict()), "sha256").hex()
 
 
 def write_checkpoint(ledger: Path, checkpoint: Checkpoint) -> None:

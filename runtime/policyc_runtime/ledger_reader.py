@@ -192,10 +192,9 @@ class LedgerReader:
             return
         first = int(self._connection.execute("SELECT max(step) FROM entry").fetchone()[0]) + 1 - latest
         left = left_of_text(checkpoint.left)
-        if left:
-            if checkpoint.first > first:
-                return
-            first = checkpoint.first
+        if left and checkpoint.first > first:
+            return
+        first = checkpoint.first if left else min(first, checkpoint.first)
         asked = "SELECT * FROM entry WHERE step >= ? ORDER BY +number"  # by the index of steps, not all in order
         rows = self._connection.execute(asked, (first,)).fetchall()
         self.state, self.steps = checkpoint.state, int(rows[-1][1]) + 1

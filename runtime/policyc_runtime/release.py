@@ -18,7 +18,7 @@ from typing import TypeAlias
 from policyc_check.errors import KernelError
 from policyc_runtime.account import spend
 from policyc_runtime.begun_files import BegunFiles
-from policyc_runtime.carried import goes_on, left_at, looks_back
+from policyc_runtime.carried import first_needed, goes_on, left_at, looks_back
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import Checkpoint, FoundFile, read_checkpoint, way_to
@@ -181,9 +181,11 @@ def _advanced(
         if progress is not None:
             progress(run.done, run.steps)
         if latest is not None and run.done - book.first >= latest + LONGEST_KNOWN:
-            begun = begun or BegunFiles(outputs)
-            begun.add(stored_release(plan, book, run.done))
-            run.let_go(run.done - latest)
+            first = min(run.done - latest, first_needed(plan, book, run.done))
+            if first - book.first >= LONGEST_KNOWN // 2:
+                begun = begun or BegunFiles(outputs)
+                begun.add(stored_release(plan, book, run.done))
+                run.let_go(first)
     if progress is not None:
         progress(run.steps, run.steps)
     return begun
@@ -191,7 +193,8 @@ def _advanced(
 
 def _left(plan: Plan, book: Ledger, latest: int | None) -> tuple[Path, Checkpoint]:
     """A ledger, and what to note of it, so that the next run may begin as many steps before its own as this one."""
-    first = max(book.first, book.steps - (latest or 1))
+    first = book.steps - (latest or 1)
+    first = max(book.first, min(first, first_needed(plan, book, book.steps)) if goes_on(plan) else first)
     return book.path, book.checkpoint(first, left_at(plan, book, first))
 
 

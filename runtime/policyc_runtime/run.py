@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.users.claims import source_release
-from policyc_runtime.carried import left_at, noisy_from
+from policyc_runtime.carried import left_at, noisy_from, process_before
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimates import agreed, processes_used, published_values
 from policyc_runtime.ledger import PIECE, Ledger
@@ -184,7 +184,10 @@ class Run:
         plan, first = self._plan, block.start
         noisy = {name: values[: self._lead(block)] for name, values in self._noisy.items()}
         self._known = self._lead(block)
-        used = {part.name: processes_used(plan, part, noisy[part.name], first) for part in plan.releases}
+        used = {
+            part.name: processes_used(plan, part, noisy[part.name], first, process_before(self._book, part.name, first))
+            for part in plan.releases
+        }
         made = agreed(plan, noisy, first, self._published, used)
         for part in plan.releases:
             published = self._published[part.name]

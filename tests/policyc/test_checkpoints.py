@@ -74,8 +74,17 @@ LEFT = {
     "totals": (USER, "realtime", f"mechanism gaussian()\nestimate none()\n{TOTALS}"),
 }
 LATEST |= LEFT
-WHOLE = {
+FILTERED = {
     "filter": (CHAIN, "realtime", f"budget uniform()\nestimate filter()\n{SUM}"),
+    "filter, seldom": (CHAIN, "realtime", f"budget sparse(every = 4 steps)\nestimate filter()\n{SUM}"),
+    "filter, rising": (
+        CHAIN,
+        "realtime",
+        "budget uniform()\nestimate filter()\npostprocess there { sum(there) == population, there >= 0, "
+        "there >= previous(there) - 3 }",
+    ),
+}
+WHOLE = {
     "offline": (WINDOW, "offline", "estimate none()"),
     "absorption": (WINDOW, "realtime", "mechanism budget_absorption()\nestimate none()"),
     "toeplitz": (USER, "realtime", "mechanism toeplitz()\nestimate none()"),
@@ -150,6 +159,28 @@ def test_the_latest_steps_alone_are_drawn_and_published_as_with_all_before_them(
         assert [one.first for one in done] == begins
         assert [one.before for one in done] == [0, 1, 2, 5, 5, 9]
     assert found[1] == found[2] == found[None]
+
+
+@pytest.mark.usefixtures("soon_forgotten")
+@pytest.mark.parametrize("name", FILTERED)
+def test_a_filter_reads_what_it_has_not_forgotten_and_publishes_the_same(name: str, tmp_path: Path) -> None:
+    """The same ledger and bytes whether values of long ago are read or not; before users are settled on, all are."""
+    found, begins = {}, {}
+    compiled(tmp_path, *FILTERED[name])
+    assert goes_on(load_plan(tmp_path / "visits.plan"))
+    for latest in (1, 2, None):
+        folder = tmp_path / str(latest)
+        shutil.copytree(tmp_path / "visits.plan", folder / "visits.plan")
+        done = stepwise(folder, latest=latest)
+        found[latest] = {file.name: file.read_bytes() for file in folder.glob("out*.csv")}, entries(folder)
+        begins[latest] = [one.first for one in done]
+        assert [one.before for one in done] == [0, 1, 2, 5, 5, 9]
+    assert found[1] == found[2] == found[None]
+    assert begins[None] == [0] * len(CUTS)
+    assert begins[1][:3] == [0, 0, 0], "what users move like was not settled before step 4"
+    assert 0 < begins[1][-1] < CUTS[-2]
+    assert begins[1] == sorted(begins[1])
+    assert all(few >= more for few, more in zip(begins[1], begins[2], strict=True))
 
 
 def stepped(folder: Path, stop: int, seed: int = 4) -> Release:

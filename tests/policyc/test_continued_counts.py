@@ -170,8 +170,29 @@ def test_a_long_run_lets_steps_go_and_releases_the_same(
         plan = planned(folder, name)
         found.append(released(folder, plan, cuts, continued=False, latest=1, together=1))
     assert found[0] == found[1]
-    assert {step for steps in begun for step in steps} == (set(range(HORIZON)) if goes_on(plan) else set())
+    asks = plan.releases[0].estimator.asks_noisy_values  # first all values, and later few before a step
+    gone = {step for steps in begun for step in steps}
+    assert gone == (set(range(HORIZON)) if goes_on(plan) and not asks else set())
     assert all(len(steps) <= 4 for steps in begun) or len(cuts) > 1  # a later run has all earlier ones first
+
+
+@pytest.mark.usefixtures("soon_forgotten")
+@pytest.mark.parametrize("name", ["earlier values", "every fourth"])
+def test_a_long_run_lets_values_go_that_a_filter_forgot(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, where few steps are many for a filter."""
+    found, gone = [], []
+    kept = Ledger.let_go
+    monkeypatch.setattr(Ledger, "let_go", lambda book, first, left: (gone.append(first), kept(book, first, left))[1])
+    for known in (100, 2):
+        monkeypatch.setattr(import_module("policyc_runtime.release"), "LONGEST_KNOWN", known)
+        folder = tmp_path / str(known)
+        folder.mkdir()
+        found.append(released(folder, planned(folder, name), [HORIZON], continued=False, latest=1, together=1))
+    assert found[0] == found[1]
+    assert len(gone) > 1
+    assert gone == sorted(set(gone))
 
 
 def test_steps_without_rows_are_zero_where_that_is_said(tmp_path: Path) -> None:

@@ -169,6 +169,35 @@ class Estimator(Record):
         """
         return None
 
+    def goes_on(self, chain: Chain | None, constraints: ConstraintSet) -> bool:  # noqa: ARG002
+        """Whether values of a step that wait for none are made of its own noisy ones and few before it: see `needed`."""
+        return self.of_one_step
+
+    def decided(self, cells: int) -> int:  # noqa: ARG002
+        """The step from which on `processes` says of every step what it says of the one before."""
+        return 0
+
+    def needed(
+        self,
+        scales: NDArray[np.float64],  # noqa: ARG002
+        first: int,
+        chain: Chain | None,  # noqa: ARG002
+        constraints: ConstraintSet,  # noqa: ARG002
+        process: str,  # noqa: ARG002
+        *,
+        balanced: bool,  # noqa: ARG002
+    ) -> int:
+        """The first step whose noisy values are read for values of steps from `first` on, of one that `goes_on`.
+
+        It never falls as `first` grows.
+
+        Args:
+            scales: (first,) of the steps before.
+            process: what `processes` said of the last of them; empty for nothing.
+            first, chain, constraints, balanced: as for `estimate_series`.
+        """
+        return first
+
     def unexplained_step(
         self,
         noisy: NDArray[np.float64],  # noqa: ARG002

@@ -5,11 +5,13 @@ Covariances do not depend on values: with constant or repeating noise they soon 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from policyc_runtime.estimation.laplace_channel import site_precision
+from policyc_runtime.estimation.recursions import piece_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,38 +65,71 @@ class Forward:
         self.pull: list[Array] = []  # site to mean, (states, cells)
         self.step: list[Array] = []  # predicted mean to next predicted mean
         self.gain: list[Array] = []  # site to next predicted mean, (states, cells)
-        predicted = Interned()
-        known: dict[tuple[int, int], int] = {}
-        now = predicted.number(process.start())
-        index: list[int] = []
-        moves: list[int] = []
-        settled = process.settled
-        for t, label in enumerate(labels.tolist()):
-            state = known.get((now, label)) if t >= settled else None
-            if state is None:
-                covariance, given = predicted.arrays[now], np.asarray(precisions[label])
-                precision, after = (
-                    (given, _updated(process, covariance, given))
-                    if wide is None
-                    else _own_precisions(process, covariance, given, wide)
-                )
-                state = len(self.after)
-                if t >= settled:
-                    known[now, label] = state
-                self.before.append(covariance)
-                self.precision.append(precision)
-                self.after.append(after)
-                pull = process.seen(after)
-                step = process.moved(np.eye(len(after)) - process.unseen(pull * precision))
-                self.pull.append(pull)
-                self.step.append(_less_means(process, step))  # states add up to 0, and all of it fades
-                self.gain.append(process.moved(pull))
-                moves.append(predicted.number(_symmetric(process.carried(after) + process.spread(t))))
-            index.append(state)
-            now = moves[state]
-        self.index = np.array(index, dtype=np.intp)
+        self.index: Index = np.zeros(0, dtype=np.intp)
+        self._process = process
+        self._wide = wide
+        self._predicted = Interned()
+        self._known: dict[tuple[int, int], int] = {}
+        self._moves: list[int] = []
+        self._needed: dict[int, int] = {}
+        self._now = self._predicted.number(process.start())
+        self.go_on(labels, precisions)
 
-    def forgotten(self, step: int) -> int:
+    def go_on(self, labels: Index, precisions: Sequence[Array] | Array) -> None:
+        """Further steps, after those that are there; arguments as above, and precisions of earlier labels too."""
+        settled, first, now = self._process.settled, len(self.index), self._now
+        index = np.empty(len(labels), dtype=np.intp)
+        stretches = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()
+        for begin, end in pairwise([*stretches, len(labels)]):
+            label = int(labels[begin])
+            for t in range(begin, end):
+                state = self._known.get((now, label)) if first + t >= settled else None
+                if state is None:
+                    state = self._computed(now, label, np.asarray(precisions[label]), first + t)
+                index[t] = state
+                if self._moves[state] == now and first + t >= settled:  # and so it goes on as long as the noise
+                    index[t:end] = state
+                    break
+                now = self._moves[state]
+        self.index, self._now = np.concatenate([self.index, index]), now
+
+    def _computed(self, now: int, label: int, given: Array, t: int) -> int:
+        """The number of a new entry of the lists, for a step before which this is predicted."""
+        process, covariance, state = self._process, self._predicted.arrays[now], len(self.after)
+        precision, after = (
+            (given, _updated(process, covariance, given))
+            if self._wide is None
+            else _own_precisions(process, covariance, given, self._wide)
+        )
+        if t >= process.settled:
+            self._known[now, label] = state
+        self.before.append(covariance)
+        self.precision.append(precision)
+        self.after.append(after)
+        pull = process.seen(after)
+        step = process.moved(np.eye(len(after)) - process.unseen(pull * precision))
+        self.pull.append(pull)
+        self.step.append(_less_means(process, step))  # states add up to 0, and all of it fades
+        self.gain.append(process.moved(pull))
+        self._moves.append(self._predicted.number(_symmetric(process.carried(after) + process.spread(t))))
+        return state
+
+    def needed(self, step: int) -> int:
+        """The step from which on values matter for what is predicted at a piece's first `step`, and at later ones.
+
+        What is forgotten at one piece is at later ones: it never falls, even where less is forgotten for a while.
+        """
+        if step not in self._needed:
+            found, earlier = self._forgotten(step), piece_at(step - 1)
+            while earlier > found:
+                if earlier in self._needed:
+                    found = max(found, self._needed[earlier])
+                    break
+                found, earlier = max(found, self._forgotten(earlier)), piece_at(earlier - 1)
+            self._needed[step] = found
+        return self._needed[step]
+
+    def _forgotten(self, step: int) -> int:
         """The step from which on the values before `step` matter for what is predicted there; most often far from 0."""
         start = step
         influence = np.eye(len(self.after[0])) if self.after else np.zeros((0, 0))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -14,6 +16,7 @@ from policyc_runtime.estimation.safeguard import (
     candidate_names,
     candidates,
     likeliest,
+    looked_at,
     within_rounding_of_likeliest,
 )
 from policyc_runtime.estimation.series import SMOOTHER_WAITS, CountsEstimator
@@ -75,6 +78,30 @@ class PosteriorMean(CountsEstimator):
         names = candidate_names()
         return [names[number] for number in chosen[first:].tolist()]
 
+    def goes_on(self, chain: Chain | None, constraints: ConstraintSet) -> bool:
+        """It does, where there are users whose counts it knows."""
+        return chain is not None and constraints.total is not None
+
+    def decided(self, cells: int) -> int:
+        """The step from which on users are taken to move as at the one before."""
+        return looked_at(cells)
+
+    def needed(
+        self,
+        scales: Array,
+        first: int,
+        chain: Chain | None,
+        constraints: ConstraintSet,
+        process: str,
+        *,
+        balanced: bool,
+    ) -> int:
+        """The first step whose noisy values are read for a filter's steps from `first` on, as `Estimator` says."""
+        if chain is None or constraints.total is None or not process or first < self.decided(constraints.cells):
+            return 0
+        users = candidates(CountProcess.of(constraints.total, chain))[candidate_names().index(process)]
+        return _filter(users, scales.astype(np.float64), balanced).needed(first)
+
     def unexplained_step(
         self,
         noisy: Array,
@@ -123,7 +150,9 @@ class PosteriorMean(CountsEstimator):
         means: Array | None = None
         for number, name in enumerate(names.tolist()):
             wanted = np.concatenate([np.zeros(first, dtype=np.bool_), labels == number])
-            found = _posterior(known[name], scales, delay, balanced).means(noisy, wanted)[first:]
+            users, steps = known[name], scales.astype(np.float64)
+            posterior = _posterior(users, steps, delay, balanced) if delay != 0 else _filter(users, steps, balanced)
+            found = posterior.means(noisy, wanted)[first:]
             means = found if means is None else np.where((labels == number)[:, None], found, means)
         assert means is not None, "there are steps"
         return means
@@ -180,8 +209,24 @@ class Smoother(PosteriorMean):
     name: Literal["smoother"] = "smoother"
 
 
+_growing: deque[tuple[CountProcess, bool, Posterior]] = deque(maxlen=4)
+"""Filters of streams that go on, the latest last: of a long one what every step needs is not found anew at each."""
+_alone = Lock()
+
+
 def _posterior(process: CountProcess, scales: Array, delay: int | None, balanced: bool) -> Posterior:
     return _remembered(process, scales.astype(np.float64).tobytes(), delay, balanced)
+
+
+def _filter(process: CountProcess, scales: Array, balanced: bool) -> Posterior:
+    """The filter of these steps, which may know of later ones too."""
+    with _alone:
+        for users, balance, known in _growing:
+            if users == process and balance == balanced and known.go_on(scales):
+                return known
+        found = Posterior(process, scales, 0, balanced=balanced)
+        _growing.append((process, balanced, found))
+        return found
 
 
 @lru_cache(maxsize=2)

@@ -14,7 +14,7 @@ import numpy as np
 
 from policyc_runtime.estimation.gains import Backward, Forward, Interned, combined, seen_variances
 from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision, wide_precision
-from policyc_runtime.estimation.recursions import apply_each, pieces, recur, recur_back
+from policyc_runtime.estimation.recursions import apply_each, piece_at, pieces, recur, recur_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,14 +44,40 @@ class Posterior:
     def __init__(self, process: CountProcess, scales: Array, delay: int | None, *, balanced: bool = False) -> None:
         self._process = process
         self._delay = delay
-        kinds, labels = np.unique(scales, return_inverse=True)
-        widths = laplace_width(kinds)
-        self._width = widths[labels][:, None]
-        by_label = np.repeat(widths[:, None], process.cells, axis=1)
         self._wide = wide_precision(process.cells if balanced else None)
-        self._forward = Forward(process, labels, by_label, wide=self._wide)
+        self._kinds: Array = np.zeros(0)  # scales that occur, in the order in which they are first seen
+        self._widths: Array = np.zeros((0, process.cells))
+        self._labels = self._labelled(scales)
+        self._forward = Forward(process, self._labels, self._widths, wide=self._wide)
         if delay is None:
-            self._smooth(labels, by_label)
+            self._smooth(self._labels, self._widths)
+
+    def _labelled(self, scales: Array) -> Index:
+        """The numbers of these scales among the kinds that are known, and of those that are new."""
+        kinds, first, labels = np.unique(scales, return_index=True, return_inverse=True)
+        fresh = kinds[np.argsort(first)]
+        self._kinds = np.concatenate([self._kinds, fresh[~np.isin(fresh, self._kinds)]])
+        self._widths = np.repeat(laplace_width(self._kinds)[:, None], self._process.cells, axis=1)
+        numbers = {kind: number for number, kind in enumerate(self._kinds.tolist())}
+        return np.array([numbers[kind] for kind in kinds.tolist()], dtype=np.intp)[labels]
+
+    def go_on(self, scales: Array) -> bool:
+        """Know of all these steps, where those that are known are the first of them, or they are; else False.
+
+        Not where all values count: what is known of a step then depends on how many there are.
+        """
+        known = min(len(self._labels), len(scales))
+        if self._delay is None or not np.array_equal(self._kinds[self._labels[:known]], scales[:known]):
+            return False
+        if len(scales) > known:
+            labels = self._labelled(scales[known:])
+            self._forward.go_on(labels, self._widths)
+            self._labels = np.concatenate([self._labels, labels])
+        return True
+
+    def needed(self, first: int) -> int:
+        """The first step whose noisy values are read for means from step `first` on, of a filter."""
+        return self._forward.needed(piece_at(first))
 
     def _smooth(self, labels: Index, widths: Array) -> None:
         """Precisions that agree with the covariances of both directions."""
@@ -118,7 +144,8 @@ class Posterior:
         """
         if self._delay is None:
             return self._smoothed(noisy)
-        self._look_ahead()
+        if self._delay:
+            self._look_ahead()
         means = np.empty(noisy.shape)
         for piece in pieces(len(noisy)):
             if wanted is None or wanted[piece].any():
@@ -127,7 +154,7 @@ class Posterior:
 
     def _filtered(self, noisy: Array, piece: slice) -> Array:
         """Means of a piece of steps, from values that are not forgotten by then to those that may be waited for."""
-        start = self._forward.forgotten(piece.start)
+        start = self._forward.needed(piece.start)
         rows = slice(start, min(piece.stop + (self._delay or 0), len(noisy)))
         nothing = np.zeros(self._process.states)
         variance = self._variances(self._forward.after)[self._forward.index[rows]]
@@ -179,11 +206,12 @@ class Posterior:
     def _move(self, sites: Array, rows: slice, now: Array, variance: Array, precision: Array, away: Array) -> None:
         """Move sites to where the values put them, given what everything else says."""
         now = self._process.seen(now)
-        seen = np.flatnonzero(np.isfinite(self._width[rows, 0]))
+        width = self._widths[self._labels[rows], :1]
+        seen = np.flatnonzero(np.isfinite(width[:, 0]))
         variance, precision = variance[seen], precision[seen]
         left = np.maximum(1.0 - variance * precision, 1e-12)
         belief, belief_variance = (now[seen] - variance * sites[seen]) / left, variance / left
-        pull = score(away[seen] - belief, belief_variance, self._width[rows][seen])
+        pull = score(away[seen] - belief, belief_variance, width[seen])
         sites[seen] = precision * belief + (1.0 + belief_variance * precision) * pull
 
     def _variances(self, matrices: list[Array]) -> Array:

@@ -26,6 +26,11 @@ def pieces(steps: int) -> Iterator[slice]:
     return (slice(start, min(start + PIECE, steps)) for start in range(0, steps, PIECE))
 
 
+def piece_at(step: int) -> int:
+    """The first step of the piece that a step is in."""
+    return step // PIECE * PIECE
+
+
 def apply_each(index: Index, matrices: Sequence[Array], rows: Array) -> Array:
     """matrices[index[t]] @ rows[t] for every t, (T, m)."""
     kinds, counts = np.unique(index, return_counts=True)

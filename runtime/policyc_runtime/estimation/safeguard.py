@@ -72,6 +72,11 @@ def within_rounding_of_likeliest(
     return np.concatenate([likely, later], axis=1)
 
 
+def looked_at(cells: int) -> int:
+    """The first so many steps are looked at, of releases of so many cells."""
+    return max(1, min(STEPS_LOOKED_AT, int(LOOKED_AT / cells**2)))
+
+
 def evidence(processes: list[CountProcess], noisy: Array, scales: Array, *, balanced: bool = False) -> Array:
     """Log likelihoods of the candidates by the values up to every step that is looked at, (candidates, steps).
 
@@ -88,7 +93,7 @@ def evidence(processes: list[CountProcess], noisy: Array, scales: Array, *, bala
     Source: VIL39
     """
     wide = wide_precision(noisy.shape[1] if balanced else None)
-    seen = slice(0, max(1, min(STEPS_LOOKED_AT, int(LOOKED_AT / noisy.shape[1] ** 2))))
+    seen = slice(0, looked_at(noisy.shape[1]))
     logs = np.array([np.cumsum(innovation_log_likelihood(p, noisy[seen], scales[seen], wide)) for p in processes])
     logs[0] += math.log(times_likelier(len(processes)))
     return logs
