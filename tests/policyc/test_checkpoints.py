@@ -161,6 +161,7 @@ def test_the_latest_steps_alone_are_drawn_and_published_as_with_all_before_them(
     assert found[1] == found[2] == found[None]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("soon_forgotten")
 @pytest.mark.parametrize("name", FILTERED)
 def test_a_filter_reads_what_it_has_not_forgotten_and_publishes_the_same(name: str, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ class Estimator(Record):
         return None
 
     def goes_on(self, chain: Chain | None, constraints: ConstraintSet) -> bool:  # noqa: ARG002
-        """Whether values of a step that wait for none are made of its own noisy ones and few before it: see `needed`."""
+        """Whether values of a step that wait for none are made of noisy ones of few steps before it: see `needed`."""
         return self.of_one_step
 
     def decided(self, cells: int) -> int:  # noqa: ARG002
@@ -193,8 +193,11 @@ class Estimator(Record):
 
         Args:
             scales: (first,) of the steps before.
-            process: what `processes` said of the last of them; empty for nothing.
-            first, chain, constraints, balanced: as for `estimate_series`.
+            first: as for `estimate_series`.
+            chain: likewise.
+            constraints: likewise.
+            process: what `processes` said of the last step before; empty for nothing.
+            balanced: as for `estimate_series`.
         """
         return first
 
