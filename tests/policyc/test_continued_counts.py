@@ -13,7 +13,10 @@ from policyc import compile_policy
 from policyc_runtime.begun_files import BegunFiles
 from policyc_runtime.carried import goes_on
 from policyc_runtime.errors import DataError, LedgerError
+from policyc_runtime.estimation.recursions import PIECE
+from policyc_runtime.estimation.safeguard import STEPS_LOOKED_AT
 from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_checkpoint import read_checkpoint
 from policyc_runtime.ledger_private import history_file
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.output import write_release
@@ -60,13 +63,14 @@ PLANS = {
 CUTS = [4, 5, 5, 8, 12]
 
 
-def planned(folder: Path, name: str, more: str = 'start "2026-01-01"') -> Plan:
+def planned(folder: Path, name: str, more: str = 'start "2026-01-01"', horizon: int = HORIZON) -> Plan:
     """A plan with the directory that it was loaded from."""
     promise, deliver, rest = PLANS[name]
     public = "participation" not in promise
     text = STREAM.format(
         promise=promise, deliver=deliver, more=more + "\n  population 30" * public, away=' otherwise "away"' * public
     )
+    text = text.replace(f"horizon {HORIZON} steps", f"horizon {horizon} steps")
     (folder / "visits.policy").write_text(text + rest + "\n")
     compile_policy(folder / "visits.policy").save(folder / "visits.plan")
     return load_plan(folder / "visits.plan")
@@ -193,6 +197,28 @@ def test_a_long_run_lets_values_go_that_a_filter_forgot(
     assert found[0] == found[1]
     assert len(gone) > 1
     assert gone == sorted(set(gone))
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("name", ["earlier values", "every fourth"])
+def test_a_filter_of_a_long_stream_reads_few_of_its_values(name: str, tmp_path: Path) -> None:
+    """Beyond the steps that say what users move like: the same bytes, whether all values are read or few."""
+    made, found, first = tmp_path / "made", [], []
+    made.mkdir()
+    steps = 2 * STEPS_LOOKED_AT
+    planned(made, name, horizon=steps + 9)
+    for place, latest in enumerate((1, 3, None)):
+        folder = tmp_path / str(place)
+        shutil.copytree(made, folder)
+        plan = load_plan(folder / "visits.plan")
+        cuts = [steps - 1, steps, steps + 1, steps + 5, steps + 9]
+        found.append(released(folder, plan, cuts, continued=True, latest=latest, together=STEPS_LOOKED_AT))
+        assert plan.pin is not None
+        noted = read_checkpoint(plan.pin.with_name("ledger.sqlite"))
+        assert noted is not None
+        first.append(noted.first)
+    assert found[0] == found[1] == found[2]
+    assert all(steps - PIECE < one < steps for one in first)
 
 
 def test_steps_without_rows_are_zero_where_that_is_said(tmp_path: Path) -> None:
