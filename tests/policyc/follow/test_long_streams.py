@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from scripted import BEGIN, HOUR, VISITS, Played, follow, planned
+from scripted import BEGIN, HOUR, MOVING, VISITS, Played, follow, planned
 
 from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.follow import follower
@@ -84,6 +84,27 @@ def test_a_step_reads_the_one_before_it_and_publishes_the_same(name, tmp_path, m
         assert lines.seen == ([0, 0, *range(HORIZON - 1)] if noted else [0] * (HORIZON + 1))
         found.append((files(folder), lines.text))
     assert len(found[0][0]) == 2
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("soon_forgotten")
+def test_a_step_of_a_filter_reads_what_it_has_not_forgotten_and_publishes_the_same(tmp_path, monkeypatch):
+    """As above, once users are settled on; before that, all are read."""
+    found, horizon = [], 12
+    total = "estimate filter()\npostprocess occupancy { sum(occupancy) == population }\n"
+    plan = planned(tmp_path, MOVING.replace("horizon 4 steps", f"horizon {horizon} steps") + total)
+    for noted in (True, False):
+        folder, lines = tmp_path / str(noted), Lines()
+        folder.mkdir()
+        if not noted:
+            monkeypatch.setattr(follower, "note_left", lambda *_: None)
+        script = [(BEGIN + step * HOUR + HOUR // 2, "{") for step in range(horizon)]
+        played = Played([*script, (BEGIN + (horizon + 1) * HOUR, "")], now=BEGIN + HOUR // 2)
+        follow(plan, folder, played, [FileSink(str(folder / "out.csv")), lines])
+        assert lines.seen[:4] == [0] * 4
+        assert lines.seen == sorted(lines.seen)
+        assert (0 < lines.seen[-1] < horizon - 2) == noted
+        found.append((files(folder), lines.text))
     assert found[0] == found[1]
 
 
