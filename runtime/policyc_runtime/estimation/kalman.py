@@ -209,7 +209,9 @@ class Smoother(PosteriorMean):
     name: Literal["smoother"] = "smoother"
 
 
-_growing: deque[tuple[CountProcess, bool, Posterior]] = deque(maxlen=4)
+FEW_KEPT, MOST_KEPT, NUMBERS_KEPT = 2, 16, 2e7  # filters, and of more than few of them numbers in their matrices
+
+_growing: deque[tuple[CountProcess, bool, Posterior]] = deque(maxlen=MOST_KEPT)
 """Filters of streams that go on, the latest last: of a long one what every step needs is not found anew at each."""
 _alone = Lock()
 
@@ -226,6 +228,8 @@ def _filter(process: CountProcess, scales: Array, balanced: bool) -> Posterior:
                 return known
         found = Posterior(process, scales, 0, balanced=balanced)
         _growing.append((process, balanced, found))
+        while len(_growing) > FEW_KEPT and sum(known.numbers for *_, known in _growing) > NUMBERS_KEPT:
+            _growing.popleft()
         return found
 
 

@@ -75,6 +75,11 @@ class Posterior:
             self._labels = np.concatenate([self._labels, labels])
         return True
 
+    @property
+    def numbers(self) -> int:
+        """How many there are in the matrices of a filter, about."""
+        return 6 * sum(matrix.size for matrix in self._forward.after)
+
     def needed(self, first: int) -> int:
         """The first step whose noisy values are read for means from step `first` on, of a filter."""
         return self._forward.needed(piece_at(first))

@@ -34,7 +34,7 @@ WITHIN_ROUNDING = 1e-6  # of log likelihoods, relative: other machines round sum
 WRONGLY_LEFT = 0.01  # how often, at most, values of users who move as declared may speak for another candidate
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def candidates(process: CountProcess) -> list[CountProcess]:
     """The declared process first."""
     smoothed = [process.smoothed(amount) for amount in SMOOTHINGS]
