@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
-from contextlib import ExitStack
+import sqlite3
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,8 @@ def test_rows_of_closed_steps_are_dropped_and_counted_privately(tmp_path):
     assert counted(plan, tmp_path)["there"][:, 0].tolist() == [1, *[0] * 3]
     with Arrivals(tmp_path / "l", ("person",)) as arrivals:
         assert (arrivals.number("taken"), arrivals.number("late"), arrivals.closed) == (1, 1, 4)
+    with closing(sqlite3.connect(tmp_path / "private" / "l.arrivals" / "state.sqlite")) as state:  # as the guide says
+        assert state.execute("SELECT value FROM number WHERE name = 'late'").fetchall() == [(1,)]
     assert not list((tmp_path / "private").rglob("*.csv"))
 
 
