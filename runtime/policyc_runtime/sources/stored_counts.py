@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-PIECE = 2**15  # steps that are read at a time, where all of them are
+PIECE = 2**18  # numbers that are read at a time, about
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +39,11 @@ class StoredCounts:
 
     def __len__(self) -> int:
         return self.steps
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(steps, cells), as of an array."""
+        return self.steps, self.cells
 
     def __getitem__(self, asked: slice) -> NDArray[np.int64]:
         begin, stop, _ = asked.indices(self.steps)
@@ -67,8 +73,14 @@ def begun(counts: Counts, steps: int | None) -> Counts:
 
 def pieces(counts: Counts, first: int = 0) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Counts from a step on, few of them at a time, and the step that each piece begins with."""
-    for begin in range(first, len(counts), PIECE):
-        yield begin, counts[begin : begin + PIECE]
+    steps = _together(counts.shape[1])
+    for begin in range(first, len(counts), steps):
+        yield begin, counts[begin : begin + steps]
+
+
+def _together(cells: int) -> int:
+    """How many steps are read at a time."""
+    return max(1, PIECE // cells)
 
 
 def stored_rows(connection: DuckDBPyConnection, rows: str, folder: Path) -> str:
@@ -95,8 +107,18 @@ def rows_in_order(connection: DuckDBPyConnection, table: str, cells: int) -> Sto
     if wrong or count % cells:
         return None
 
-    def values(begin: int, stop: int) -> NDArray[Any]:
-        asked = f"SELECT value FROM {table} WHERE rowid >= {begin} AND rowid < {stop}"
-        return np.asarray(connection.execute(asked).fetchnumpy()["value"], dtype=np.int64)
+    size = _together(cells) * cells
+
+    @lru_cache(maxsize=2)  # a step's counts are asked for more than once, and those of the next steps soon
+    def piece(number: int) -> NDArray[np.int64]:
+        asked = f"SELECT value FROM {table} WHERE rowid >= {number * size} AND rowid < {(number + 1) * size}"
+        found = np.asarray(connection.execute(asked).fetchnumpy()["value"], dtype=np.int64)
+        found.setflags(write=False)
+        return found
+
+    def values(begin: int, stop: int) -> NDArray[np.int64]:
+        first, last = begin // size, max(begin, stop - 1) // size
+        found = piece(first) if first == last else np.concatenate([piece(n) for n in range(first, last + 1)])
+        return found[begin - first * size : stop - first * size]
 
     return StoredCounts(values, count // cells, cells)

@@ -69,7 +69,7 @@ def test_counts_are_read_in_any_order(tmp_path: Path) -> None:
 
 def test_counts_on_disk_are_those_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Every slice, across pieces; where rows are not in order they are held."""
-    monkeypatch.setattr("policyc_runtime.sources.stored_counts.PIECE", 3)
+    monkeypatch.setattr("policyc_runtime.sources.stored_counts.PIECE", 7)
     plan, counts = make_plan(), make_counts(12)
     rows = [f"{step},{cell},{counts[step][at]}" for step in range(12) for at, cell in enumerate(plan.releases[0].cells)]
     held = read_counts(write(tmp_path, rows), plan).counts["parked"]
