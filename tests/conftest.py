@@ -55,18 +55,25 @@ class _Failures:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test that is marked `sampled(n)`, n parameters spread evenly are always run; the others are laws."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test that is marked `sampled(n)`, n parameters spread evenly are always run; the others are laws.
+
+    `sampled(n, laws=m)`: m of them spread evenly are laws, and what is left is run with `--full`.
+    """
     parameters: dict[tuple[pytest.Item | pytest.Collector | None, str], list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled") is not None:
             parameters.setdefault((item.parent, item.name.partition("[")[0]), []).append(item)
     for found in parameters.values():
-        (few,) = found[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
-        kept = {number * len(found) // few for number in range(few)}
+        mark = found[0].get_closest_marker("sampled")
+        assert mark is not None
+        (few,), laws = mark.args, mark.kwargs.get("laws", len(found))
+        kept, rest = ({number * len(found) // count for number in range(count)} for count in (few, laws))
         for place, item in enumerate(found):
             if place not in kept:
                 item.add_marker("law")
+                if place not in rest and not config.getoption("--full"):
+                    item.add_marker(pytest.mark.skip(reason="some of its kind are run: with --full"))
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import csv
 import math
 import re
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from combination import CONSTRAINTS, STEPS, USERS, Combination, checked, refusals, write_files
@@ -107,7 +108,7 @@ def test_a_combination_is_refused_or_runs(combination: Combination, command, ful
 
     A run of the first steps may find that nothing can be released yet (E0835). No value is missing or infinite, the
     constraints hold, a third run publishes the same values as the second, and errors of simulated streams are as the
-    plan says (of whole streams, which take long to simulate, with `--full`). Of an endless stream the last
+    plan says (of whole streams, which take long to simulate, and of every second other one, with `--full`). Of an endless stream the last
     steps wait.
     """
     events = write_files(combination, tmp_path)
@@ -121,7 +122,8 @@ def test_a_combination_is_refused_or_runs(combination: Combination, command, ful
     assert not checked(combination)
     plan = load_plan(tmp_path / "plan")
     assert all(0 < release.predicted.published < math.inf for release in plan.releases)
-    if full or not (combination.user_level or combination.release == "levels along two ways"):
+    long = combination.user_level or combination.release == "levels along two ways"
+    if full or not (long or crc32(combination.named().encode()) % 2):
         endless = plan.stream.horizon is None  # of which one stream says as much
         away = missed(plan, tmp_path / "combined.policy", FEW_STREAMS // 2 if endless else FEW_STREAMS)
         assert not (away and missed(plan, tmp_path / "combined.policy", MANY_STREAMS // (4 if endless else 1))), away
