@@ -108,8 +108,8 @@ def test_a_combination_is_refused_or_runs(combination: Combination, command, ful
 
     A run of the first steps may find that nothing can be released yet (E0835). No value is missing or infinite, the
     constraints hold, a third run publishes the same values as the second, and errors of simulated streams are as the
-    plan says (of whole streams, which take long to simulate, and of every second other one, with `--full`). Of an endless stream the last
-    steps wait.
+    plan says (of whole streams, which take long to simulate, and of every second other one, with `--full`). Of an
+    endless stream the last steps wait.
     """
     events = write_files(combination, tmp_path)
     code, said = command("compile", tmp_path / "combined.policy", "-o", tmp_path / "plan")
