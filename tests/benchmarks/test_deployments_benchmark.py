@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 Counts = dict[str, NDArray[np.int64]]
 WEEKLY = {"mobility", "symptoms", "pageviews", "pageviews_2017"}  # days, of which weeks are alike
 VALUES, MOST_RUNS = 1_000, 20  # runs until so many values of the smallest release are drawn, at most so many
-SOON = {"broadband", "load_shape"}
+SOON = {"load_shape"}
 ONCE = {"broadband", "census"}  # one step: nothing to learn from
 
 

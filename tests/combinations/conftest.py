@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 ALWAYS = (1, 2, 6, 8)  # of the sample, whose first say most that none before them says; these are soon planned
 REFUSED = 8  # of its last ones
+SLOW = "levels along two ways"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -19,5 +20,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     chosen = every_combination() if metafunc.config.getoption("--full") else a_sample()
     always = {*ALWAYS, *range(len(chosen) - REFUSED, len(chosen))}  # the others are laws
     laws = [() if place in always else pytest.mark.law for place in range(len(chosen))]
+    if not metafunc.config.getoption("--full"):
+        long = [place for place, one in enumerate(chosen) if one.release == SLOW and place not in always]
+        for place in long[1:]:
+            laws[place] = [
+                pytest.mark.law,
+                pytest.mark.skip(reason="takes minutes, one of its kind is run: with --full"),
+            ]
     cases = [pytest.param(one, id=one.named(), marks=law) for one, law in zip(chosen, laws, strict=True)]
     metafunc.parametrize("combination", cases)

@@ -368,10 +368,10 @@ def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path)
 
 SOME = [
     pytest.param(["second run", "followed", "long run"], 6, id="some"),
-    pytest.param(list(SCENARIOS), 18, id="every scenario", marks=pytest.mark.law),
-    pytest.param([name for name in SCENARIOS if name.startswith("long run")], 15, id="long", marks=pytest.mark.law),
-    pytest.param(["latest step", "latest step of totals"], 15, id="the latest step", marks=pytest.mark.law),
-    pytest.param(["first counts", "more new counts"], 15, id="new counts", marks=pytest.mark.law),
+    pytest.param(list(SCENARIOS), 14, id="every scenario", marks=pytest.mark.law),
+    pytest.param([name for name in SCENARIOS if name.startswith("long run")], 10, id="long", marks=pytest.mark.law),
+    pytest.param(["latest step", "latest step of totals"], 10, id="the latest step", marks=pytest.mark.law),
+    pytest.param(["first counts", "more new counts"], 10, id="new counts", marks=pytest.mark.law),
     pytest.param(
         [name for name in SCENARIOS if name.startswith("published again")],
         5,

@@ -67,7 +67,7 @@ def test_the_promise_is_the_mechanisms_epsilon(tmp_path, mechanism, horizon):
         assert rule.epsilon == 1
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=2)
 @pytest.mark.parametrize("mechanism", KINDS)
 @pytest.mark.parametrize("horizon", ["60 steps", "unbounded"])
 def test_through_a_chain_every_step_counts_as_its_worst(tmp_path, mechanism, horizon):

@@ -128,7 +128,7 @@ def test_running_totals_of_single_events_are_measured_where_that_is_better(tmp_p
     assert single.releases[0].predicted.published <= whole.releases[0].predicted.published
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=2)
 @pytest.mark.parametrize("total", ["prefix(visitors)", "window(visitors, 5 steps)"])
 @pytest.mark.parametrize("mechanism", ["subsample(rate = 0.5)", "filter_subsample(rate = 0.5)"])
 def test_totals_of_steps_that_are_not_measured_are_refused(mechanism: str, total: str, tmp_path: Path) -> None:
