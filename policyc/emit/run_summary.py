@@ -43,7 +43,8 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path], reports: 
         lines.append(f"  the last {wait:,} steps wait for later ones, or for the stream's end")
     for name, series in released.series.items():
         if any(series.processes):
-            lines.append(f"  {name}: process used: {described_processes(series.processes)}")
+            at = f" at the last {len(series.processes):,} steps" if released.first else ""
+            lines.append(f"  {name}: process used{at}: {described_processes(series.processes, released.first)}")
             others = {process for process in series.processes if process not in {"", DECLARED}}
             if others:
                 lines += _said_of_others(others)
@@ -70,6 +71,7 @@ def run_record(
         "last": released.times[-1] or None,
         "files": list(map(str, written)),
         "report": list(map(str, reports)),
+        "processes_from_step": released.first,  # those before it were not read
         "processes": {name: sorted({*series.processes} - {""}) for name, series in released.series.items()},
     }
 

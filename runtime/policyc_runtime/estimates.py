@@ -92,12 +92,12 @@ def unexplained_step(plan: Plan, release: ReleasePlan, noisy: Array, used: Seque
     )
 
 
-def described_processes(used: Sequence[str]) -> str:
-    """Processes by step in a few words: where each was used, or when they change often, at how many steps."""
+def described_processes(used: Sequence[str], first: int = 0) -> str:
+    """Processes by step, from the `first` on, in a few words: where each was used, or of many at how many steps."""
     starts = [step for step, name in enumerate(used) if step == 0 or used[step - 1] != name]
     stretches = [(a, b - 1, used[a]) for a, b in pairwise([*starts, len(used)]) if used[a]]
     if len(stretches) <= FEW_STRETCHES:
-        return "; ".join(f"{name} at {_steps(first, last)}" for first, last, name in stretches)
+        return "; ".join(f"{name} at {_steps(first + begin, first + last)}" for begin, last, name in stretches)
     return "; ".join(f"{name} at {count:,} steps" for name, count in Counter(filter(None, used)).most_common())
 
 

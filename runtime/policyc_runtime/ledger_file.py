@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from policyc_check.plan.plan import canonical_json
-from policyc_runtime.errors import LedgerError
+from policyc_runtime.errors import LedgerError, ReleaseError
 from policyc_runtime.files import is_full
 from policyc_runtime.ledger_private import private_files
 from policyc_runtime.ledger_seal import pin_file, seal_file
@@ -192,4 +192,15 @@ def lost(path: Path, witness: Path) -> LedgerError:
         because=f"`{witness}` is left of an earlier run; drawing noise for the same steps again would give them away",
         help="restore the ledger from a copy, or name it with `--ledger` if it lies elsewhere; only if nothing was "
         f"ever published, move `{witness}` away",
+    )
+
+
+def unpublished(ledger: Path, step: int) -> ReleaseError:
+    """The refusal to go on after a step whose noise is spent and whose values could not be made."""
+    return ReleaseError(
+        "E0830",
+        f"no published values could be made for step {step}",
+        where=str(ledger),
+        because="its noise was drawn and is kept: drawing again would tell more than was promised",
+        help="compile a policy with constraints that can always be kept, for the steps to come",
     )

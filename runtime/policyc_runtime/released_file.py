@@ -16,7 +16,7 @@ from policyc_check.errors import KernelError
 from policyc_runtime.carried import noisy_from
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.ledger_claims import UNREADABLE, require_claims
-from policyc_runtime.ledger_file import SYSTEM
+from policyc_runtime.ledger_file import SYSTEM, unpublished
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.made_file import made_series, require_made
 from policyc_runtime.noisy_values import stored_noisy, whole_values
@@ -66,6 +66,8 @@ class _Stored:
         for piece in book.values.get(part.name, ()):
             taken = slice(max(steps - len(self.processes), 0))
             values = json.loads(f"[{piece.published}]")[taken]
+            if None in values:
+                raise unpublished(book.path, book.first + len(self.processes) + values.index(None))
             published.append(np.array(values, published[0].dtype).reshape(len(values), len(part.cells)))
             noisy = json.loads(f"[{piece.noisy}]")[taken]
             if isinstance(part, Recorded):

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.users.claims import source_release
-from policyc_runtime.carried import left_at, noisy_from, process_before
-from policyc_runtime.errors import DataError, LedgerError, ReleaseError
+from policyc_runtime.carried import left_at, looks_back, noisy_from, process_before
+from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.estimates import agreed, processes_used, published_values
 from policyc_runtime.ledger import PIECE, Ledger
 from policyc_runtime.ledger_entry import Entry
-from policyc_runtime.ledger_file import overtaken
+from policyc_runtime.ledger_file import overtaken, unpublished
 from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.noisy_values import (
     derived_after,
@@ -34,6 +34,7 @@ from policyc_runtime.planned_release import BudgetedRelease, DerivedRelease, Rec
 from policyc_runtime.randomness import Randomness
 from policyc_runtime.sources import StepCounts
 from policyc_runtime.sources.participation import can_carry_on
+from policyc_runtime.sources.stored_counts import StoredCounts
 
 _NOTHING = "null"
 
@@ -130,7 +131,7 @@ class Run:
                 continue
             published = json.loads(entry.published)
             if published is None:
-                raise _unpublished(self._book.path, entry.step)
+                raise unpublished(self._book.path, entry.step)
             self._published[entry.release][entry.step] = published
             self.done = entry.step + 1
         self._taken = self._book.state.entries
@@ -175,7 +176,13 @@ class Run:
         assert found is not None, "all others give away records"
         mechanism, setting = found
         records = self._records[part.name]
-        raw = self._raw.counts[source_release(self._plan, part).name][: block.stop]
+        counts = self._raw.counts[source_release(self._plan, part).name]
+        if isinstance(counts, StoredCounts):  # of which those are read that are looked at
+            begin = looks_back(self._plan, block.start, block.stop)
+            raw = np.zeros((block.stop, counts.cells), dtype=np.int64)
+            raw[begin:] = counts[begin : block.stop]
+        else:
+            raw = counts[: block.stop]
         records += mechanism.measure(setting, raw, [()] * first + records, self._randomness)
         return noisy_from(self._plan, part, self._book, records)
 
@@ -236,17 +243,6 @@ def _texts(values: NDArray[np.float64], *, whole: bool) -> list[str]:
     rows = zip(values.tolist(), missing, strict=True)
     # of lists of numbers Python's text is JSON's
     return [_NOTHING if gap else str(row) for row, gap in rows]
-
-
-def _unpublished(ledger: Path, step: int) -> ReleaseError:
-    """The refusal to go on after a step whose noise is spent and whose values could not be made."""
-    return ReleaseError(
-        "E0830",
-        f"no published values could be made for step {step}",
-        where=str(ledger),
-        because="its noise was drawn and is kept: drawing again would tell more than was promised",
-        help="compile a policy with constraints that can always be kept, for the steps to come",
-    )
 
 
 def changed(ledger: Path, step: int, gone: bool, *, carries_on: bool = False) -> LedgerError:

@@ -21,7 +21,7 @@ from typer.main import get_command
 
 from policyc.cli import app
 from policyc.cli.exit import guarded
-from policyc.emit.run_summary import render_run
+from policyc.emit.run_summary import render_run, run_record
 from policyc_runtime import ledger_file, ledger_reader
 from policyc_runtime.ledger_seal import read_seal
 from policyc_runtime.plan import load_plan
@@ -223,6 +223,9 @@ def test_a_run_says_what_it_means_that_another_process_was_used(fleet, process):
     assert f"process used: {process} at step 0" in said
     assert ("move otherwise than the" in said) == (process != "declared chain")
     assert ("vary more" in said) == ("dispersed" in process)
+    plan, later = load_plan(fleet / "fleet.plan"), Release({"parked": series}, ("2013-01-08",), True, first=7)
+    assert f"process used at the last 1 steps: {process} at step 7" in render_run(plan, later, [])
+    assert run_record(plan, later, [])["processes_from_step"] == 7
 
 
 @pytest.mark.law

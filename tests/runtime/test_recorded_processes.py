@@ -117,3 +117,4 @@ def test_nothing_is_recorded_where_nothing_is_asked(tmp_path: Path) -> None:
 def test_processes_in_words(used: Any, words: str) -> None:
     """Stretches while they are few, numbers of steps when the process changes often."""
     assert described_processes(used) == words
+    assert described_processes(["a"] * 3, 18) == "a at steps 18 to 20"

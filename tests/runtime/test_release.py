@@ -323,6 +323,20 @@ def test_noise_is_kept_when_no_values_can_be_published(tmp_path):
     assert kept[0][-1][1] != "null"
 
 
+def test_where_no_values_can_be_published_a_file_is_refused_in_the_same_words(tmp_path):
+    """The step is named, whether values were written before it or not."""
+    rows = (row({0: 1}, ">=", 10, {0: -1}), row({0: 1}, "<=", 15))
+    plan, counts, out = make_plan(delivery="realtime", constraints=rows), make_counts(6), tmp_path / "out.csv"
+    given = {"output": out, "pin": None, "randomness": SimulationRandomness(1), "steps_a_transaction": 1}
+    write_release(release(plan, counts, tmp_path / "l", steps=1, **given), out)
+    said = []
+    for _ in range(2):
+        with pytest.raises(ReleaseError) as refused:
+            release(plan, counts, tmp_path / "l", **given)
+        said.append((refused.value.code, refused.value.message.rpartition(" ")[0]))
+    assert said[1] == ("E0830", "no published values could be made for step")
+
+
 def test_runs_that_begin_together_count_steps_from_one_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run that comes second, told another start of the stream, is refused; so no moment has two steps."""
     module, plan, ledger = sys.modules["policyc_runtime.release"], make_plan(horizon=10), tmp_path / "l"

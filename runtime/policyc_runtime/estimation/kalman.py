@@ -223,8 +223,11 @@ def _posterior(process: CountProcess, scales: Array, delay: int | None, balanced
 def _filter(process: CountProcess, scales: Array, balanced: bool) -> Posterior:
     """The filter of these steps, which may know of later ones too."""
     with _alone:
-        for users, balance, known in _growing:
-            if users == process and balance == balanced and known.go_on(scales):
+        for place, (users, balance, known) in enumerate(_growing):
+            if users == process and balance == balanced and known.begins(scales):
+                del _growing[place]  # one that an interruption leaves half way is not kept
+                known.go_on(scales)
+                _growing.append((users, balance, known))
                 return known
         found = Posterior(process, scales, 0, balanced=balanced)
         _growing.append((process, balanced, found))

@@ -61,19 +61,17 @@ class Posterior:
         numbers = {kind: number for number, kind in enumerate(self._kinds.tolist())}
         return np.array([numbers[kind] for kind in kinds.tolist()], dtype=np.intp)[labels]
 
-    def go_on(self, scales: Array) -> bool:
-        """Know of all these steps, where those that are known are the first of them, or they are; else False.
-
-        Not where all values count: what is known of a step then depends on how many there are.
-        """
+    def begins(self, scales: Array) -> bool:
+        """Whether the steps that are known are the first of these, or these the first of them."""
         known = min(len(self._labels), len(scales))
-        if self._delay is None or not np.array_equal(self._kinds[self._labels[:known]], scales[:known]):
-            return False
-        if len(scales) > known:
-            labels = self._labelled(scales[known:])
+        return np.array_equal(self._kinds[self._labels[:known]], scales[:known])
+
+    def go_on(self, scales: Array) -> None:
+        """Know of all these steps, of which the known ones are the first; where no value waits for all others."""
+        if len(scales) > len(self._labels):
+            labels = self._labelled(scales[len(self._labels) :])
             self._forward.go_on(labels, self._widths)
             self._labels = np.concatenate([self._labels, labels])
-        return True
 
     @property
     def numbers(self) -> int:

@@ -8,7 +8,7 @@ from demands import at_least_zero, demands, total
 from numpy.typing import NDArray
 
 from policyc_check.steps.chains import Chain
-from policyc_runtime.estimation import posterior, recursions
+from policyc_runtime.estimation import kalman, posterior, recursions
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.kalman import Filter
 from policyc_runtime.estimation.posterior import Posterior
@@ -75,3 +75,29 @@ def test_one_more_step_looks_at_few(noisy: Array, monkeypatch: pytest.MonkeyPatc
     wanted = np.arange(STEPS) == STEPS - 1
     Posterior(CountProcess(float(USERS), 3, CHAIN), np.full(STEPS, 6.0), 0).means(noisy, wanted)
     assert max(looked_at) < STEPS / 2
+
+
+@pytest.mark.usefixtures("short_pieces")
+def test_a_filter_that_was_interrupted_is_not_gone_on_with(noisy: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the midst of what is kept for later steps: these have the values that they have undisturbed."""
+    scales = np.where(np.arange(STEPS) % 3 == 0, 6.0, 5.0)
+    constraints = demands(total(3, USERS), *at_least_zero(3), cells=3, integer=False)
+    whole = Filter().estimate_series(noisy, scales, 0, CHAIN, constraints, None, 0)
+    moved = CountProcess.moved
+    for interrupted in range(1, 12):
+        kalman._growing.clear()
+        Filter().estimate_series(noisy[:1], scales[:1], 0, CHAIN, constraints, None, 0)
+        left = [interrupted]
+
+        def once(process: CountProcess, rows: Array, left: list[int] = left) -> Array:
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            return moved(process, rows)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(CountProcess, "moved", once)
+            with pytest.raises(KeyboardInterrupt):
+                Filter().estimate_series(noisy, scales, 1, CHAIN, constraints, None, 0)
+        again = Filter().estimate_series(noisy, scales, 1, CHAIN, constraints, None, 0)
+        assert (again == whole[1:]).all()
