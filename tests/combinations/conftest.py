@@ -1,6 +1,8 @@
 """Lets these tests import `combination`, and says which combinations are run."""
 
 import sys
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,17 +17,18 @@ SLOW = "levels along two ways"
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "combination" not in metafunc.fixturenames:
         return
-    from combination import a_sample, every_combination
+    from combination import a_sample, every_combination, refusals
 
     chosen = every_combination() if metafunc.config.getoption("--full") else a_sample()
     always = {*ALWAYS, *range(len(chosen) - REFUSED, len(chosen))}  # the others are laws
     laws = [() if place in always else pytest.mark.law for place in range(len(chosen))]
     if not metafunc.config.getoption("--full"):
-        long = [place for place, one in enumerate(chosen) if one.release == SLOW and place not in always]
-        for place in long[1:]:
-            laws[place] = [
-                pytest.mark.law,
-                pytest.mark.skip(reason="takes minutes, one of its kind is run: with --full"),
-            ]
+        words = Counter(word for one in chosen if not refusals(one) for word in asdict(one).items())
+        for place, one in enumerate(chosen):
+            if place in always or one.release != SLOW:
+                continue
+            if all(words[word] > 1 for word in asdict(one).items()):  # others say all of it
+                words.subtract(asdict(one).items())
+                laws[place] = [pytest.mark.law, pytest.mark.skip(reason="takes minutes: with --full")]
     cases = [pytest.param(one, id=one.named(), marks=law) for one, law in zip(chosen, laws, strict=True)]
     metafunc.parametrize("combination", cases)
