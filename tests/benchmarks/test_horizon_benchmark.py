@@ -223,7 +223,8 @@ def test_one_more_step(promise: str, more: str, longest: int, full: bool, tmp_pa
 @pytest.mark.parametrize("promise", ["w_event", "alpha_dpt"])
 def test_one_more_step_of_counts(promise: str, full: bool, tmp_path: Path) -> None:
     """One more step of ready counts, after a hundred and after 20,000 in turn. `--full`: after a million."""
-    needed: dict[int, list[float]] = {100: [], (LONG if full else LONG // 50) - 5: []}
+    turns = 5 if full else 2
+    needed: dict[int, list[float]] = {100: [], (LONG if full else LONG // 50) - turns: []}
 
     def run(begun: int, steps: range) -> float:
         folder = tmp_path / str(begun)
@@ -239,14 +240,14 @@ def test_one_more_step_of_counts(promise: str, full: bool, tmp_path: Path) -> No
         policy.write_text(policy.read_text().replace("deliver offline", "deliver realtime"))
         command(folder, "compile", "long.policy")
         print(f"{promise}, {begun:,} steps at once: {run(begun, range(begun)):.2f} s of CPU")
-    for more in range(5):
+    for more in range(turns):
         for begun, seconds in needed.items():
             seconds.append(run(begun, range(begun + more, begun + more + 1)))
     short, long = map(median, needed.values())
     print(f"one more step after {', '.join(f'{n:,}: {median(each):.2f} s' for n, each in needed.items())} of CPU")
     print(f"one more step beyond that of a short stream: {long - short:.2f} s of CPU")
     print(f"one more step of counts, long to short: {long / short:.2f}")
-    assert (tmp_path / str(max(needed)) / "o.csv").read_text().count("\n") == 4 * (max(needed) + 5) + 1
+    assert (tmp_path / str(max(needed)) / "o.csv").read_text().count("\n") == 4 * (max(needed) + turns) + 1
 
 
 @pytest.mark.parametrize("moves", [staying, anywhere, neighbours])
