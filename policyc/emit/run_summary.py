@@ -43,7 +43,7 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path], reports: 
         lines.append(f"  the last {wait:,} steps wait for later ones, or for the stream's end")
     for name, series in released.series.items():
         if any(series.processes):
-            at = f" at the last {len(series.processes):,} steps" if released.first else ""
+            at = " at the steps that were read" if released.first else ""
             lines.append(f"  {name}: process used{at}: {described_processes(series.processes, released.first)}")
             others = {process for process in series.processes if process not in {"", DECLARED}}
             if others:

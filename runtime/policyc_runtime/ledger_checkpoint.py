@@ -39,8 +39,8 @@ class Checkpoint(NamedTuple):
         sha256: of the ledger's file.
         identity: of the same; empty where it says nothing.
         outputs: the `Content` of every published file, by the way to it from the ledger; all hold every released step.
-        first: from the steps from this one on,
-        left: later values follow, and from what those before left, by release, as JSON (`carried.py`).
+        first: later values follow from the steps from this one on,
+        left: and from what those before left, by release, as JSON (`carried.py`).
     """
 
     ledger: str

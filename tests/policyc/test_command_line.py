@@ -224,7 +224,7 @@ def test_a_run_says_what_it_means_that_another_process_was_used(fleet, process):
     assert ("move otherwise than the" in said) == (process != "declared chain")
     assert ("vary more" in said) == ("dispersed" in process)
     plan, later = load_plan(fleet / "fleet.plan"), Release({"parked": series}, ("2013-01-08",), True, first=7)
-    assert f"process used at the last 1 steps: {process} at step 7" in render_run(plan, later, [])
+    assert f"process used at the steps that were read: {process} at step 7" in render_run(plan, later, [])
     assert run_record(plan, later, [])["processes_from_step"] == 7
 
 

@@ -101,8 +101,6 @@ class Forward:
             if self._wide is None
             else _own_precisions(process, covariance, given, self._wide)
         )
-        if t >= process.settled:
-            self._known[now, label] = state
         self.before.append(covariance)
         self.precision.append(precision)
         self.after.append(after)
@@ -112,6 +110,8 @@ class Forward:
         self.step.append(_less_means(process, step))  # states add up to 0, and all of it fades
         self.gain.append(process.moved(pull))
         self._moves.append(self._predicted.number(_symmetric(process.carried(after) + process.spread(t))))
+        if t >= process.settled:
+            self._known[now, label] = state
         return state
 
     def needed(self, step: int) -> int:
