@@ -109,14 +109,13 @@ def written(folder: Path, horizon: int, promise: str, cells: int = 4, moves: Cal
     (folder / "long.policy").write_text(STREAM.format(**given, promise=text, after=after))
 
 
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("promise", PROMISES)
 def test_a_million_steps(promise: str, full: bool, tmp_path: Path) -> None:
     """Compile and verify a million steps; by the clock, memory and the plan's size beside a hundredth of them.
 
     Without `--full` a tenth of both.
     """
-    if promise != "alpha_dpt" and not full:
-        pytest.skip("with --full")
     sizes = []
     short, long = (steps if full else steps // 10 for steps in (SHORT, LONG))
     for horizon in (short, long):
@@ -150,6 +149,7 @@ def counted(folder: Path, name: str, steps: Iterable[int]) -> None:
         file.writelines(f"{t},c0,{t % 400}\n{t},c1,9\n{t},c2,0\n{t},away,{4_028 - t % 400}\n" for t in steps)
 
 
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize(
     ("promise", "deliver", "most"),
     [("w_event", "realtime", 200), ("alpha_dpt", "realtime", 300), ("alpha_dpt", "offline", 1000)],
@@ -195,6 +195,7 @@ def one_event_a_step(folder: Path, steps: range) -> None:
 TREE = "mechanism binary_tree()\nestimate none()\nrelease sofar = prefix(there)\n"
 
 
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize(("promise", "more", "longest"), [("w_event", "", 100_000), ("user_level", TREE, 10_000)])
 def test_one_more_step(promise: str, more: str, longest: int, full: bool, tmp_path: Path) -> None:
     """One more step of a stream that is carried on, after a thousand and after ten or a hundred times as many.
@@ -220,6 +221,7 @@ def test_one_more_step(promise: str, more: str, longest: int, full: bool, tmp_pa
     assert needed[1] < needed[0] + 1.0
 
 
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("promise", ["w_event", "alpha_dpt"])
 def test_one_more_step_of_counts(promise: str, full: bool, tmp_path: Path) -> None:
     """One more step of ready counts, after a hundred and after 20,000 in turn. `--full`: after a million."""
@@ -250,12 +252,11 @@ def test_one_more_step_of_counts(promise: str, full: bool, tmp_path: Path) -> No
     assert (tmp_path / str(max(needed)) / "o.csv").read_text().count("\n") == 4 * (max(needed) + turns) + 1
 
 
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("moves", [staying, anywhere, neighbours])
 @pytest.mark.parametrize("states", [25, 100, 196, 400])
-def test_many_states(states: int, moves: Callable[[int], Floats], full: bool, tmp_path: Path) -> None:
+def test_many_states(states: int, moves: Callable[[int], Floats], tmp_path: Path) -> None:
     """Chains of hundreds of states over 300 steps: compile, verify, check and leakage, beside one value of the loss."""
-    if (states > 25 or moves is not staying) and not full:
-        pytest.skip("takes minutes: with --full")
     written(tmp_path, 300, "alpha_dpt", states, moves)
     matrix = np.loadtxt(tmp_path / "chain.csv", delimiter=",")
     start = time.process_time()
