@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policyc.planning.leakage.inheritance import accepted_inheritance
 from policyc.planning.leakage.losses import Losses, losses_of
 from policyc.planning.leakage.pairs import most_spent, settled
-from policyc.planning.leakage.recursion import backward_leakage, forward_leakage, supremum
+from policyc.planning.leakage.recursion import backward_leakage, both_sides, supremum
 from policyc.planning.leakage.settled_runs import largest_leakage
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.targets import AlphaDPT
@@ -91,14 +91,15 @@ class Accounting:
             before, after = (self.budgets + np.resize(side, self.steps) for side in (pairs.before, pairs.after))
             return Leakage(before, after, np.resize(pairs.windows(1), self.steps))
         past, future = self.sides(record)
+        if self.plan.stream.horizon is not None:
+            before, after = both_sides(self.budgets, past, future, record.lags, self.width)
+            return Leakage(before + self.budgets, self.budgets + after, before + self.budgets + after)
         backward = backward_leakage(self.budgets, past, lags=record.lags)
         if self.repeats:
             after = np.resize(self.inherited(record)[1], self.steps)
             return Leakage(backward, self.budgets + after, backward + after)
-        if self.plan.stream.horizon is None:  # later releases go on for ever: forward leakage is at its supremum
-            forward = np.full(self.steps, supremum(float(self.budgets[0]), future, record.lags))
-        else:
-            forward = forward_leakage(self.budgets, future, lags=record.lags)
+        # later releases go on for ever: forward leakage is at its supremum
+        forward = np.full(self.steps, supremum(float(self.budgets[0]), future, record.lags))
         return Leakage(backward, forward, backward + (forward - self.budgets))
 
     @cached_property

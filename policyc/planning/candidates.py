@@ -59,8 +59,11 @@ class Refused:
     reason: str
 
 
-def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation | Refused]:
-    """Every schedule that releases all steps and that the policy allows: accepted by the audit, or refused with why."""
+def allocations(policy: Policy, groups: Sequence[Group], *, audit: bool) -> Iterator[Allocation | Refused]:
+    """Every schedule that releases all steps and that the policy allows, or why there is none.
+
+    With an `audit` each is accepted by it; without, budgets over a horizon are proposed for a comparison.
+    """
     horizon, wish = policy.stream.horizon, policy.budget.name
     promise, caps = promised(policy)
     if promise is None or not groups:
@@ -71,7 +74,7 @@ def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation 
         return
     names = [name for name in SCHEDULES if wish in ("auto", name)]
     for name in counted("schedules", names, len(names)):
-        yield _tried(policy, name, partial(allocate, name, promise, horizon, groups), caps)
+        yield _tried(policy, name, partial(allocate, name, promise, horizon, groups, audit=audit), caps)
 
 
 def adaptive(policy: Policy, groups: Sequence[Group], rule: WindowMechanism) -> Allocation | Refused:
@@ -150,15 +153,17 @@ def _useful_lags(group: Group, every: int) -> tuple[int, ...]:
     return tuple(sorted({1, every, *(every * -(-lag // every) for lag in lags if lag > every)}))
 
 
-def allocate(name: str, alpha: Promise, horizon: int | None, groups: Sequence[Group]) -> Allocation:
-    """A schedule by the recursion; or by pairs of states, where they leave more.
+def allocate(
+    name: str, alpha: Promise, horizon: int | None, groups: Sequence[Group], *, audit: bool = True
+) -> Allocation:
+    """A schedule by the recursion, as it is proposed without an `audit`; or by pairs of states, where they leave more.
 
     Raises:
         ScheduleError: there is none of this name here.
     """
     found = reason = None
     try:
-        found = _by_recursion(name, alpha, horizon, groups)
+        found = _by_recursion(name, alpha, horizon, groups, audit=audit)
     except ScheduleError as error:
         reason = error
     other = name == "optimal" or (horizon is None and name != "bounded")
@@ -168,22 +173,24 @@ def allocate(name: str, alpha: Promise, horizon: int | None, groups: Sequence[Gr
     return best
 
 
-def _by_recursion(name: str, alpha: Promise, horizon: int | None, groups: Sequence[Group]) -> Allocation:
+def _by_recursion(
+    name: str, alpha: Promise, horizon: int | None, groups: Sequence[Group], *, audit: bool
+) -> Allocation:
     lagged = [group.with_lags(useful_lags(group.chain)) for group in groups]
     if name == "bounded":
-        return allocate_bounded(alpha, horizon, lagged)
+        return allocate_bounded(alpha, horizon, lagged, audit=audit)
     if horizon is None:
         raise ScheduleError("needs a horizon that ends")
     if name == "uniform":
-        return allocate_uniform(alpha, horizon, lagged)
+        return allocate_uniform(alpha, horizon, lagged, audit=audit)
     if name == "optimal":
-        return allocate_optimal(alpha, horizon, lagged)
+        return allocate_optimal(alpha, horizon, lagged, audit=audit)
     # The published algorithm uses one lag; several only where one lag has no supremum at all.
     plain = [group.with_lags((1,)) for group in groups]
     try:
-        return allocate_quantified(alpha, horizon, plain)
+        return allocate_quantified(alpha, horizon, plain, audit=audit)
     except ScheduleError:
-        return allocate_quantified(alpha, horizon, lagged)
+        return allocate_quantified(alpha, horizon, lagged, audit=audit)
 
 
 @dataclass

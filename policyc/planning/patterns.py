@@ -40,7 +40,7 @@ MOST_RESCALED = 4  # times that budgets are solved for again because windows bin
 
 
 def allocate_optimal(
-    alpha: float | Promise, horizon: int, groups: Sequence[Group], weights: Floats | None = None
+    alpha: float | Promise, horizon: int, groups: Sequence[Group], weights: Floats | None = None, *, audit: bool = True
 ) -> Allocation:
     """The budgets of least noise power: sum of w / e^2 over all steps, w = 1 unless given (horizon,), > 0.
 
@@ -49,7 +49,7 @@ def allocate_optimal(
     Raises:
         ScheduleError: no budget is accepted; or weights for more steps than are solved for at once.
     """
-    return _allocated("optimal", Promise.of(alpha, horizon), horizon, groups, 1, 0, weights)
+    return _allocated("optimal", Promise.of(alpha, horizon), horizon, groups, 1, 0, weights, audit=audit)
 
 
 def allocate_sparse(

@@ -81,7 +81,7 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
 
 
 def _planned(policy: Policy, notices: Sequence[Diagnostic], *, audit: bool) -> tuple[Plan, list[Diagnostic]]:
-    """The plan, with an `audit` of every schedule that is compared; without, of sparse ones only of what is chosen."""
+    """The plan, with an `audit` of every schedule that is compared; without, only of what is chosen."""
     groups = [Group(chain.group, chain_record(chain).chain()) for chain in policy.chains]
     ways = [_compared(policy, notices, groups, way, audit=audit) for way in _ways(policy)]
     choices, words = min((way for way in ways if way is not None), key=partial(_cost, policy))
@@ -131,7 +131,7 @@ def _compared(
     agreeing = least_step_parts(policy, tables)
     sharing = Sharing.between(tables, weights) if agreeing is None else Sharing(tables, agreeing, weights, settled=True)
     rule = _rule(policy, policy.releases[0])
-    schedules = list(allocations(policy, groups)) if rule is None else [adaptive(policy, groups, rule)]
+    schedules = list(allocations(policy, groups, audit=audit)) if rule is None else [adaptive(policy, groups, rule)]
     for schedule in counted("schedules compared", schedules, len(schedules)):
         sharing.add(schedule)
     filled = all(

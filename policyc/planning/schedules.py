@@ -97,16 +97,23 @@ class ScheduleError(Exception):
     """A schedule that does not exist here; the text says why, in plain words."""
 
 
-def allocate_uniform(alpha: float | Promise, horizon: int, groups: Sequence[Group]) -> Allocation:
-    """The largest constant budget that keeps total leakage at or below alpha over this horizon: the minimax optimum."""
+def allocate_uniform(
+    alpha: float | Promise, horizon: int, groups: Sequence[Group], *, audit: bool = True
+) -> Allocation:
+    """The largest constant budget that keeps total leakage at or below alpha over this horizon: the minimax optimum.
+
+    Without an `audit`, budgets are only proposed; so below.
+    """
 
     def runs(promise: Promise) -> list[Run]:
         return [Run(_level_budget(promise, horizon, groups), horizon)]
 
-    return accepted("uniform", Promise.of(alpha, horizon), runs, groups)
+    return accepted("uniform", Promise.of(alpha, horizon), runs, groups, audit=audit)
 
 
-def allocate_bounded(alpha: float | Promise, horizon: int | None, groups: Sequence[Group]) -> Allocation:
+def allocate_bounded(
+    alpha: float | Promise, horizon: int | None, groups: Sequence[Group], *, audit: bool = True
+) -> Allocation:
     """The constant budget whose total leakage never exceeds alpha, however long the stream goes on.
 
     Source: CAO17 (Algorithm 2)
@@ -121,10 +128,12 @@ def allocate_bounded(alpha: float | Promise, horizon: int | None, groups: Sequen
             raise ScheduleError("leakage grows without end at every constant budget")
         return [Run(epsilon, horizon)]
 
-    return accepted("bounded", Promise.of(alpha, horizon), runs, groups)
+    return accepted("bounded", Promise.of(alpha, horizon), runs, groups, audit=audit)
 
 
-def allocate_quantified(alpha: float | Promise, horizon: int, groups: Sequence[Group]) -> Allocation:
+def allocate_quantified(
+    alpha: float | Promise, horizon: int, groups: Sequence[Group], *, audit: bool = True
+) -> Allocation:
     """More at the first and last step: with one stationary chain total leakage is alpha at every step.
 
     About windows the same ends fit: the first step stands for all that a stream without beginning would have told.
@@ -148,7 +157,7 @@ def allocate_quantified(alpha: float | Promise, horizon: int, groups: Sequence[G
             return [Run(first, 1), *middle, Run(last, 1)]
         return _raised_ends(promise, epsilon, horizon, groups)
 
-    return accepted("quantified", Promise.of(alpha, horizon), runs, groups)
+    return accepted("quantified", Promise.of(alpha, horizon), runs, groups, audit=audit)
 
 
 def _raised_ends(promise: Promise, epsilon: float, steps: int, groups: Sequence[Group]) -> list[Run]:
@@ -210,7 +219,11 @@ def spare(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> flo
     def left(nats: float, window: int, group: Group) -> float:
         laws = group.chain.backward_side(), group.chain.forward_side()
         width = min(window, horizon)
-        return nats - largest_of(*_along(runs, group, width, lambda e: both_sides(e, *laws, group.lags, width)), width)
+
+        def inherited(budgets: Floats) -> Sides:
+            return both_sides(budgets, *laws, group.lags, width, most=nats)
+
+        return nats - largest_of(*_along(runs, group, width, inherited), width)
 
     return min(left(nats, window, group) for nats, window in promise.limits for group in groups)
 

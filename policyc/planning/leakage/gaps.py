@@ -11,7 +11,7 @@ from policyc.planning.leakage.losses import Losses
 
 Floats = NDArray[np.float64]
 
-FINE, ROUGH = 5, (2, 3)  # leading binary digits of a gap that are kept
+FINE, ROUGH = 5, (0, 1, 2, 3)  # leading binary digits of a gap that are kept; of 0 none is
 MANY = 256  # states, of which a law more takes a while
 _CLEARLY = 1e-9  # of what releases leak, by which steps between them have to leak less
 
@@ -32,7 +32,7 @@ def enough_digits(
 
     Between releases less leaks as a rule than at them, even if gaps are taken for much shorter ones: of chains of
     hundreds of states most laws then need not be looked at. What releases leak is the same by both, where every lag
-    leads from one to another.
+    leads from one to another. Where rows are known roughly, the fewest are kept: more leaks between releases then.
 
     Args:
         epsilons: (T,) budgets.
@@ -44,12 +44,14 @@ def enough_digits(
     at = np.flatnonzero(released)
     if len(at) in (0, len(epsilons)) or any(side.settled or len(side.loss(1, 1).matrix) < MANY for side in sides):
         return FINE
-    if not all(gap in lags or coarse(gap, ROUGH[0]) == gap for gap in set(np.diff(at).tolist())):
+    if not all(gap in lags or coarse(gap) == gap for gap in set(np.diff(at).tolist())):
         return FINE
     for steps, lag in ((steps, lag) for steps in (at, len(epsilons) - 1 - at[::-1]) for lag in lags):
         later = steps[1:][(lag >= np.diff(steps)) & (steps[1:] - lag >= steps[0])]  # others look at nothing released
         if not np.isin(later - lag, steps).all():
             return FINE
+    if any(side.row_tolerance for side in sides):
+        return ROUGH[0]
     for digits in ROUGH:
         before, after = find(digits)
         leakage = before + epsilons + after

@@ -31,7 +31,7 @@ _BLOCK = 1 << 18  # bytes of a working block: it stays in the fast cache
 _MANY = 256  # states, whose pairs are summed in single precision first
 _FEW = 6  # different probabilities up to which they are taken one by one
 _MOST_KEPT = 512
-_KEPT: dict[bytes, tuple[Vertex, ...]] = {}
+_KEPT: dict[bytes, tuple[float, tuple[Vertex, ...]]] = {}  # up to which mu, and the corners
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,20 +190,25 @@ class Pairs:
         rest = math.fsum(q[~S].tolist()) + math.fsum(d[S].tolist())
         return Vertex(math.fsum(q[S].tolist() + minus), -math.fsum(minus), rest)
 
-    def hull(self) -> list[Vertex]:
-        """Corners of max over pairs and sets of G - mu D, by falling D (rising mu), found by searching under chords."""
+    def hull(self, start: float = 0.0, stop: float = math.inf) -> list[Vertex]:
+        """Corners of max over pairs and sets of G - mu D, start <= mu <= stop, by falling D (rising mu).
+
+        They are found by searching under chords.
+        """
         if self.n == 1:
             return [Vertex(0.0, 0.0, 1.0)]
         pairs = np.arange(self.count)
-        i, j = self.rows(pairs)
-        last_excess = (self._upper @ (self._lower == 0).T.astype(np.float64))[i, j]
-        first_excess = self.largest_excess(0.0, pairs)
-        last = self.vertex(int(last_excess.argmax()), math.inf)
-        first = self.vertex(int(first_excess.argmax()), 0.0)
-        smallest = np.where(self._lower > 0, self._lower, np.inf).min(axis=0)
-        reach = float((self._upper.max(axis=0) / smallest).max())
+        if not stop < (reach := self._reach):
+            i, j = self.rows(pairs)
+            last_excess, stop = (self._upper @ (self._lower == 0).T.astype(np.float64))[i, j], reach
+            last = self.vertex(int(last_excess.argmax()), math.inf)
+        else:
+            last_excess = self.largest_excess(stop, pairs)
+            last = self.vertex(int(last_excess.argmax()), stop)
+        first_excess = self.largest_excess(start, pairs)
+        first = self.vertex(int(first_excess.argmax()), start)
         found = [first, last]
-        open_chords = [(0.0, reach, first, last, pairs, first_excess, last_excess)]
+        open_chords = [(start, stop, first, last, pairs, first_excess, last_excess)]
         while open_chords:
             start, stop, v, w, pairs, left, right = open_chords.pop()
             if v.mass <= w.mass:
@@ -224,6 +229,12 @@ class Pairs:
                 open_chords += [(start, mu, v, u, pairs, left, here), (mu, stop, u, w, pairs, here, right)]
         found.sort(key=lambda vertex: -vertex.mass)
         return found if first.mass > last.mass else found[1:]
+
+    @property
+    def _reach(self) -> float:
+        """The mu from which on no column is in any S but where d_j = 0."""
+        smallest = np.where(self._lower > 0, self._lower, np.inf).min(axis=0)
+        return float((self._upper.max(axis=0) / smallest).max())
 
     def largest_excess(self, mu: float, pairs: Indices) -> Floats:
         """Excess of these pairs; where they are many, of those that cannot have the largest, no less than it.
@@ -287,14 +298,20 @@ class Pairs:
         return np.asarray(pairs[i != j])
 
 
-def kept_hull(rows: Floats) -> tuple[Vertex, ...]:
-    """`Pairs.hull`, of rows that were met before as it was then: records make their chains anew."""
+def kept_hull(rows: Floats, most: float = math.inf) -> tuple[Vertex, ...]:
+    """`Pairs.hull` up to a mu of `most` or more, of rows that were met before as it was then.
+
+    Records make their chains anew. What is known of these rows is gone on with.
+    """
     key = hashlib.sha256(rows.tobytes()).digest() + len(rows).to_bytes(8)
-    if key not in _KEPT:
-        if len(_KEPT) == _MOST_KEPT:
-            del _KEPT[next(iter(_KEPT))]
-        _KEPT[key] = tuple(Pairs(rows).hull())
-    return _KEPT[key]
+    if key not in _KEPT and len(_KEPT) == _MOST_KEPT:
+        del _KEPT[next(iter(_KEPT))]
+    known, corners = _KEPT.get(key, (0.0, ()))
+    if not corners or known < most:
+        more = Pairs(rows).hull(known, most)
+        corners = (*corners, *(corner for corner in more if not corners or corner.mass < corners[-1].mass))
+        _KEPT[key] = most, corners
+    return corners
 
 
 def _units(width: int) -> int:

@@ -17,8 +17,10 @@ Floats = NDArray[np.float64]
 SETTLED = 2_000  # steps after which a start that is still moving is judged as it is then
 MOVING = (SETTLED, 200, 20, 0)  # where states are left for good, floats lose them, the later the sooner
 _BOUNDS = (0.1, 1.0, 4.0)  # leakages, nats, and
-_BUDGETS = (0.05, 0.5)  # budgets on which lags are tried
-_MANY = 256  # states, for which lags that are a quarter apart are tried: next to each other they win little
+_BUDGETS: tuple[float, ...] = (0.05, 0.5)  # budgets on which lags are tried
+# States, for which lags that are a quarter apart are tried: next to each other they win little; and of budgets those
+# that leak no more than the largest bound above: what leaks more is told by most of a hull, and promised by nobody.
+_MANY = 256
 
 
 def useful_lags(chain: Chain, most: int = 64) -> tuple[int, ...]:
@@ -43,30 +45,38 @@ def _useful(side: Losses, most: int) -> set[int]:
 
 
 def _useful_from(start: int, side: Losses, most: int) -> set[int]:
-    first = side.loss(start + 1, 1)
-    lag = 1
+    first, budgets = side.loss(start + 1, 1), _BUDGETS
+    lag, many = 1, len(first.matrix) >= _MANY
     if first.is_identity:
         lag = _first_joined(first.matrix, most)
         if lag == 0:
             return set()
-    elif not _may_win(2, [first.supremum(e) for e in _BUDGETS]) or not _second_wins(start, side):
-        return set()
+    else:
+        limits = {e: first.supremum(e) for e in budgets}
+        if not _may_win(2, limits) or not _second_wins(start, side):
+            return set()
+        if many:
+            budgets = tuple(e for e in budgets if limits[e] <= _BOUNDS[-1]) or budgets
     found: set[int] = set()
-    best, idle = [math.inf] * len(_BUDGETS), 0
+    best, idle = dict.fromkeys(budgets, math.inf), 0
     while lag <= most and idle < 4 and _may_win(lag, best):
-        limits = [side.loss(start + lag, lag).supremum(lag * e) for e in _BUDGETS]
-        if any(new < old * (1 - 1e-9) for new, old in zip(limits, best, strict=True)):
+        law = side.loss(start + lag, lag)
+        limits = {e: law.supremum(lag * e, best[e]) for e in budgets}
+        if any(limits[e] < best[e] * (1 - 1e-9) for e in budgets):
             found.add(lag)
-            best, idle = [min(pair) for pair in zip(limits, best, strict=True)], 0
-        elif math.inf not in best:
+            best, idle = {e: min(limits[e], best[e]) for e in budgets}, 0
+        elif math.inf not in best.values():
             idle += 1
-        lag += max(1, lag // 4) if len(first.matrix) >= _MANY else 1
+        lag += max(1, lag // 4) if many else 1
     return found
 
 
-def _may_win(lag: int, limits: list[float]) -> bool:
-    """Whether this lag or a longer one can bring a limit down: it is at least what the lag's own steps spend."""
-    return any(lag * e < limit for e, limit in zip(_BUDGETS, limits, strict=True))
+def _may_win(lag: int, limits: dict[float, float]) -> bool:
+    """Whether this lag or a longer one can bring a limit down: it is at least what the lag's own steps spend.
+
+    `limits` are by budget, nats both.
+    """
+    return any(lag * e < limit for e, limit in limits.items())
 
 
 def _first_joined(matrix: Floats, most: int) -> int:

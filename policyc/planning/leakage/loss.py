@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, overload
@@ -26,6 +27,7 @@ from policyc_check.rounding import UNIT, roundings
 Floats = NDArray[np.float64]
 
 _LARGE, _LARGEST = 256, 16_384  # states for which one value is first sought in whole numbers
+_NEAR, _FAR = 1.0, 4.0  # nats up to which the hull of so many is built at least, and beyond which as a whole
 
 
 class LossFunction:
@@ -60,6 +62,7 @@ class LossFunction:
         self._row = np.array(list(last.values()))
         self._distinct = self.matrix[self._row]
         self._asked = often and len(self._distinct) >= _LARGE
+        self._begun: tuple[float, tuple[list[float], list[Vertex]]] = (-1.0, ([], []))  # up to which alpha, nats
 
     @overload
     def __call__(self, alpha: float) -> float: ...
@@ -77,12 +80,14 @@ class LossFunction:
             return self._direct(a)
         if a == math.inf:
             return self._limit
-        breaks, vertices = self._hull
+        breaks, vertices = self._hull_up_to(a)
         return vertices[bisect_right(breaks, a)].loss(a)
 
     def _array(self, alpha: Floats) -> Floats:
         if not (alpha >= 0).all():
             raise ValueError("leakage is at least 0")
+        if self._asked and alpha.size:
+            self._hull_up_to(float(alpha.max()))  # at once as much of it as all need
         return np.array([self(a) for a in alpha.ravel().tolist()]).reshape(alpha.shape)
 
     @cached_property
@@ -98,11 +103,18 @@ class LossFunction:
             return math.log1p(v.rest / -v.mass)
         return 0.0 if v.mass <= 0 >= v.rest else math.inf
 
-    def supremum(self, epsilon: float) -> float:
-        """Leakage that a constant `epsilon` > 0 never exceeds, however many steps: exact, inf where there is none."""
+    def supremum(self, epsilon: float, most: float = math.inf) -> float:
+        """Leakage that a constant `epsilon` > 0 never exceeds, however many steps: exact, inf where there is none.
+
+        Of what is more than `most` something that is more.
+        """
         if epsilon == 0:
             return 0.0
-        limit = max(v.supremum(epsilon) for v in self._hull[1])
+        limit = math.inf
+        for level in (_NEAR, 2 * _NEAR, _FAR, math.inf) if most == math.inf else (most,):
+            limit = max(v.supremum(epsilon) for v in self._hull_up_to(level)[1])
+            if limit <= level or "_hull" in vars(self):  # what stays below is told by the hull up to there
+                break
         if self.row_tolerance and limit < math.inf and epsilon + self(limit) > limit * (1 + 1e-12):
             return (
                 math.inf
@@ -141,10 +153,25 @@ class LossFunction:
     @cached_property
     def _hull(self) -> tuple[list[float], list[Vertex]]:
         """Vertices by falling D, and the alphas at which the next one takes over."""
+        return self._corners(kept_hull(self._distinct))
+
+    def _hull_up_to(self, alpha: float) -> tuple[list[float], list[Vertex]]:
+        """The hull; of hundreds of states as much of it as tells the losses of leakages up to alpha, nats.
+
+        L(a) <= a, so that the corner of alpha is one where mu <= e^alpha - 1; with a tolerance that may not be so.
+        """
+        if "_hull" in vars(self) or self.row_tolerance or len(self._distinct) < _LARGE or alpha > _FAR:
+            return self._hull
+        if alpha > self._begun[0]:
+            most = 2.0 ** math.ceil(math.log2(max(alpha, _NEAR)))
+            self._begun = most, self._corners(kept_hull(self._distinct, math.expm1(most)))
+        return self._begun[1]
+
+    def _corners(self, hull: Iterable[Vertex]) -> tuple[list[float], list[Vertex]]:
         rho = self.row_tolerance
         vertices: list[Vertex] = []
         slopes: list[float] = []
-        for found in kept_hull(self._distinct):
+        for found in hull:
             v = Vertex(found.gain + 2 * rho, found.mass - rho, found.rest - 2 * rho)
             # rounding may leave a corner that is not strictly one
             while vertices and vertices[-1].slope(v) <= (slopes[-1] if slopes else 0.0):

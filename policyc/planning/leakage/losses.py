@@ -48,7 +48,7 @@ class Losses:
 
     def __init__(self, side: Side, row_tolerance: float = 0.0) -> None:
         self.side = side
-        self._tolerance = row_tolerance
+        self.row_tolerance = row_tolerance
         self._known: dict[tuple[int, int], tuple[Law, LossFunction]] = {}
         self._steady: dict[int, LossFunction] = {}  # by lag, where no law depends on the step
 
@@ -65,7 +65,7 @@ class Losses:
         key = (id(law), lag)
         if key not in self._known:
             # a row known within rho of total variation, k times over, is known within k rho
-            tolerance = min(0.999, lag * self._tolerance)
+            tolerance = min(0.999, lag * self.row_tolerance)
             self._known[key] = law, LossFunction(law.matrix, tolerance, law.relative_error, often=True)
         found = self._known[key][1]
         if not self.settled:

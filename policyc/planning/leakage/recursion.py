@@ -52,6 +52,7 @@ def inherited(
     *,
     even: bool = False,
     digits: int = FINE,
+    most: float = math.inf,
 ) -> tuple[Floats, Whole]:
     """Leakage at every step from the steps before it, B_t without the step's own budget; and the lag that bounds it.
 
@@ -65,7 +66,8 @@ def inherited(
         add: sum of two leakages, rounded as the caller needs.
         finish: (bound, lag) -> the bound, with the room that the caller needs.
         even: whether steps between which leakage grows evenly may be passed over; a check would not follow.
-        digits: of gaps that are kept.
+        digits: of gaps that are kept between releases; from step to step leakage passes on through them as well.
+        most: beyond which `pass_on` passes all on.
     """
     result, leaked = np.zeros(len(epsilons)), np.zeros(len(epsilons))  # without and with the step's own budget
     shown_by = np.zeros(len(epsilons), dtype=np.int64)
@@ -75,7 +77,7 @@ def inherited(
 
     def bound_at(t: int, gap: int) -> tuple[float, int]:
         """The least bound, and its lag."""
-        value, by = math.inf, 0
+        value, by, kept = math.inf, 0, FINE if budget(t) > 0 else digits
         spent, k = 0.0, gap  # nothing is spent inside the gap
         for lag in lags if gap in lags else sorted({*lags, gap}):
             if lag > t:
@@ -87,12 +89,11 @@ def inherited(
                 k += 1
             if spent >= value:
                 break
-            if lag in lags or coarse(lag, digits) == lag:
-                bound = add(spent, pass_on(t, lag, leaked.item(t - lag)))
-                if bound < value:
-                    value, by = finish(bound, lag), lag
-            elif result.item(t - 1) < value:  # nothing was released since a step whose gap is kept
-                value, by = result.item(t - 1), 1
+            # where the law over a gap is not looked at, by what the step before inherits, as nothing was released there
+            way = lag if lag in lags or coarse(lag, kept) == lag else 1
+            bound = add(spent, pass_on(t, way, leaked.item(t - way)))
+            if bound < value:
+                value, by = finish(bound, way), way
         return value, by
 
     for end, period in stretches(epsilons):
@@ -117,7 +118,9 @@ def inherited(
                 # All that a step looks at is what it was a cycle earlier, and stays so until the budgets change.
                 length, more = cycle, 0.0
             elif (
-                grown >= 2 * reach and t - 2 * reach >= side.settled and _whole(leaked, shown_by, t, period, side, lags)
+                grown >= 2 * reach
+                and t - 2 * reach >= side.settled
+                and _whole(leaked, shown_by, t, period, side, lags, most)
             ):
                 # All that was leaked is passed on, which is the most there is: each period adds its budgets.
                 length, more = period, spent * (1 + _NEAR)
@@ -133,10 +136,13 @@ def _more(leaked: Floats, t: int, period: int, spent: float) -> bool:
     return abs(leaked.item(t) - leaked.item(t - period) - spent) <= _NEAR * leaked.item(t)
 
 
-def _whole(leaked: Floats, shown_by: Whole, t: int, period: int, side: Losses, lags: tuple[int, ...]) -> bool:
+def _whole(
+    leaked: Floats, shown_by: Whole, t: int, period: int, side: Losses, lags: tuple[int, ...], most: float
+) -> bool:
     """Whether every lag that is looked at before step t passes on all that leaked, and will when that is more."""
     seen = {*lags, *shown_by[t - period : t].tolist()} - {0}
-    return all(side.loss(t, lag).whole_from <= leaked[t - 1 - lag : t].min() for lag in seen)
+    least = {lag: float(leaked[t - 1 - lag : t].min()) for lag in seen}
+    return all(nats > most or side.loss(t, lag).whole_from <= nats for lag, nats in least.items())
 
 
 def _go_on(columns: tuple[Floats, Floats, Whole], t: int, end: int, length: int, more: float) -> None:
@@ -208,18 +214,23 @@ def checked(epsilons: ArrayLike) -> Floats:
     return array
 
 
-def _prior(epsilons: Floats, matrices: LossesLike, lags: Lags, digits: int = FINE) -> Floats:
+def _prior(epsilons: Floats, matrices: LossesLike, lags: Lags, digits: int = FINE, most: float = math.inf) -> Floats:
     side = as_losses(matrices)
     side.check_horizon(len(epsilons))
 
     def passed_on(t: int, lag: int, leaked: float) -> float:
-        return side.loss(t, lag)(leaked)
+        return side.loss(t, lag)(leaked) if leaked <= most else leaked
 
-    return inherited(epsilons, side, lag_set(lags), passed_on, lambda a, b: a + b, even=True, digits=digits)[0]
+    def add(a: float, b: float) -> float:
+        return a + b
+
+    return inherited(epsilons, side, lag_set(lags), passed_on, add, even=True, digits=digits, most=most)[0]
 
 
-def _posterior(epsilons: Floats, matrices: LossesLike, lags: Lags, digits: int = FINE) -> Floats:
-    return _prior(epsilons[::-1], as_losses(matrices).reversed(), lags, digits)[::-1]
+def _posterior(
+    epsilons: Floats, matrices: LossesLike, lags: Lags, digits: int = FINE, most: float = math.inf
+) -> Floats:
+    return _prior(epsilons[::-1], as_losses(matrices).reversed(), lags, digits, most)[::-1]
 
 
 def backward_leakage(epsilons: ArrayLike, backward: LossesLike, lags: Lags = 1) -> Floats:
@@ -280,16 +291,17 @@ def window_leakage(
 
 
 def both_sides(
-    budgets: Floats, backward: LossesLike, forward: LossesLike, lags: Lags = 1, width: int = 0
+    budgets: Floats, backward: LossesLike, forward: LossesLike, lags: Lags = 1, width: int = 0, most: float = math.inf
 ) -> tuple[Floats, Floats]:
     """What each step inherits from the steps before it, and from those after it, nats, (T,) each.
 
     With a `width` of 1, where that leaves the largest leakage about a step as it is, between releases a little more.
+    Of leakage beyond `most` all is taken to be passed on: nobody asks by how much it is too large.
     """
 
     @cache  # what tells how many digits are enough is what is asked for
     def find(digits: int) -> tuple[Floats, Floats]:
-        return _prior(budgets, backward, lags, digits), _posterior(budgets, forward, lags, digits)
+        return _prior(budgets, backward, lags, digits, most), _posterior(budgets, forward, lags, digits, most)
 
     if width != 1:
         return find(FINE)

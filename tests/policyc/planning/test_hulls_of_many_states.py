@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from policyc.planning.leakage import hull
+from policyc.planning.leakage import hull, loss
 from policyc.planning.leakage.loss import LossFunction
 
 
@@ -57,5 +57,30 @@ def test_first_values_that_are_asked_often_are_those_found_directly() -> None:
     rows /= rows.sum(axis=1, keepdims=True)
     directly, often = LossFunction(rows), LossFunction(rows, often=True)
     assert directly(0.7) == pytest.approx(often(0.7), rel=1e-13)
-    assert "_hull" in vars(often)
-    assert "_hull" not in vars(directly)
+    assert not directly._begun[1][1]
+    assert often._begun[1][1]
+
+
+@pytest.mark.parametrize("rows", [_lazy, _anywhere, _with_zeros, _almost_equal, _of_all_sizes])
+@pytest.mark.parametrize("tolerance", [0.0, 0.003, 0.3])
+def test_part_of_a_hull_tells_what_the_whole_does(rows, tolerance, monkeypatch) -> None:
+    """Losses and suprema, asked in any order; of what is more than asked for, something that is more."""
+    monkeypatch.setattr(loss, "_LARGE", 2)
+    rng = np.random.default_rng(3)
+    for states in (2, 3, 24, 60):
+        P = rows(rng, states)
+        hull._KEPT.clear()
+        whole = LossFunction(P, tolerance)
+        assert whole._hull
+        hull._KEPT.clear()
+        part = LossFunction(P, tolerance, often=True)
+        for alpha in (0.0, 1e-9, *rng.uniform(0, 1, 20), *rng.uniform(0, 3, 20), *np.geomspace(1e-6, 30, 50)):
+            assert part(alpha) == pytest.approx(whole(alpha), rel=1e-12, abs=1e-300)
+        for epsilon in (1e-3, 0.05, 0.5, 1.0, 3.0):
+            limit = whole.supremum(epsilon)
+            hull._KEPT.clear()
+            assert LossFunction(P, tolerance, often=True).supremum(epsilon) == pytest.approx(limit, rel=1e-12)
+            for most in (0.01, 0.3, 1.0, 2.0):
+                hull._KEPT.clear()
+                found = LossFunction(P, tolerance, often=True).supremum(epsilon, most)
+                assert found == pytest.approx(limit, rel=1e-12) if limit <= most else found > most
