@@ -46,7 +46,7 @@ def test_the_largest_leakage_is_that_of_all_laws(data: st.DataObject) -> None:
 
 
 def test_few_laws_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of gaps of 17 steps those of 1 and 17; where users stay longer of 2, 4, 8 and 16 as well, or of 3, 6, 12, or all."""
+    """Of gaps of 17 steps 1 and 17; where users stay longer 2, 4, 8 and 16 as well, or 3, 6 and 12, or all."""
     monkeypatch.setattr(MANY, 2)
     budgets = np.zeros(120)
     budgets[5::17] = 0.4
