@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -27,6 +28,8 @@ def enough_digits(
     sides: tuple[Losses, Losses],
     lags: tuple[int, ...],
     find: Callable[[int], tuple[Floats, Floats]],
+    least: int = ROUGH[0],
+    most: float = math.inf,
 ) -> int:
     """How many digits of gaps are kept, so that the largest leakage about a step is that by all.
 
@@ -39,6 +42,8 @@ def enough_digits(
         sides: both directions.
         lags: that the bounds use.
         find: what steps inherit from either side by so many digits, nats, (T,) each.
+        least: the fewest that are tried.
+        most: of leakage at releases beyond it nobody asks how much leaks between them, nats.
     """
     released = epsilons > 0
     at = np.flatnonzero(released)
@@ -52,9 +57,9 @@ def enough_digits(
             return FINE
     if any(side.row_tolerance for side in sides):
         return ROUGH[0]
-    for digits in ROUGH:
+    for digits in (some for some in ROUGH if some >= least):
         before, after = find(digits)
         leakage = before + epsilons + after
-        if leakage[~released].max() <= leakage[released].max() * (1 - _CLEARLY):
+        if leakage[~released].max() <= leakage[released].max() * (1 - _CLEARLY) or leakage[released].max() > most:
             return digits
     return FINE

@@ -49,6 +49,7 @@ class Losses:
     def __init__(self, side: Side, row_tolerance: float = 0.0) -> None:
         self.side = side
         self.row_tolerance = row_tolerance
+        self.digits: dict[bytes, int] = {}  # of gaps, that were enough for releases at some steps
         self._known: dict[tuple[int, int], tuple[Law, LossFunction]] = {}
         self._steady: dict[int, LossFunction] = {}  # by lag, where no law depends on the step
 

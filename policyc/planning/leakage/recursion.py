@@ -305,7 +305,11 @@ def both_sides(
 
     if width != 1:
         return find(FINE)
-    return find(enough_digits(budgets, (as_losses(backward), as_losses(forward)), lag_set(lags), find))
+    sides, released = (as_losses(backward), as_losses(forward)), (budgets > 0).tobytes()
+    least = sides[0].digits.get(released, 0)  # what was too few for other budgets at these steps
+    digits = enough_digits(budgets, sides, lag_set(lags), find, least, most)
+    sides[0].digits[released] = digits
+    return find(digits)
 
 
 def largest_of(budgets: Floats, sides: tuple[Floats, Floats], width: int) -> float:
