@@ -223,9 +223,20 @@ class CountProcess:
 
     def spreads(self, step: int) -> Array:
         """The diagonal of `spread`, of a chain, (states,)."""
+        return self._settled_spreads if step >= self.settled else self._spreads(step)
+
+    @cached_property
+    def _settled_spreads(self) -> Array:
+        return self._spreads(int(self.settled))
+
+    def _spreads(self, step: int) -> Array:
         assert self.chain is not None
-        law, move = self.chain.marginal(step), self.move
-        return np.asarray(self.dispersion * self.population * (law @ (move * (1.0 - move))))
+        return np.asarray(self.dispersion * self.population * (self.chain.marginal(step) @ self._scattered))
+
+    @cached_property
+    def _scattered(self) -> Array:
+        """How much one user's place varies, given the place before, (states, states)."""
+        return self.move * (1.0 - self.move)
 
     def drawn(self, steps: int, series: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """(steps, series, cells) counts of simulated users, exactly in law: counts move by multinomial draws.
