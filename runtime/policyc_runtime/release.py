@@ -144,7 +144,9 @@ def release(
             spill = stack.enter_context(spill_folder(book.path))
         lets_go = latest if outputs and not book.first and goes_on(plan) else None
         if continued:
-            raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
+            raw = _carried_on(
+                plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill, lets_go is not None
+            )
         else:
             raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill, lets_go is not None)
         if raw.dropped is not None:
@@ -281,6 +283,7 @@ def _carried_on(
     simulated: bool,
     gaps: Gaps,
     spill: Path,
+    in_pieces: bool,
 ) -> StepCounts:
     """New rows, after those that earlier runs took in; kept only where they fit to what was released."""
     from policyc_runtime.sources.history import History
@@ -303,8 +306,9 @@ def _carried_on(
         if book.first and history.steps < book.steps:  # entries that were not read cannot be compared
             raise changed(book.path, history.steps, gone=True, carries_on=True)
         if counts:
+            kept = spill if in_pieces else None
             raw = history.read_ready(
-                data, start=start, steps=steps, released=book.steps, zoned=zoned, gaps=gaps, since=since
+                data, start=start, steps=steps, released=book.steps, zoned=zoned, gaps=gaps, spill=kept, since=since
             )
         else:
             raw = history.read(

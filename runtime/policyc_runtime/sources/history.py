@@ -213,9 +213,13 @@ class History:
         released: int = 0,
         zoned: bool = False,
         gaps: Gaps = "refuse",
+        spill: Path | None = None,
         since: Callable[[int], int] = lambda _: 0,
     ) -> StepCounts:
-        """The same of ready counts; `released` and `gaps` are `at_least` and `gaps` of `read_counts`."""
+        """The same of ready counts; `released`, `gaps` and `spill` are `at_least`, `gaps` and `spill` of `read_counts`.
+
+        Where nothing was taken in before, these counts are all there is.
+        """
         done, known = self.steps, self._meta.get("start")
         if done and COUNTS not in self._meta:
             raise other_rows(path, "events", "ready counts")
@@ -223,12 +227,21 @@ class History:
         start = start if known is None else int(known)
         total = None if steps is None else max(done, steps)
         new = read_counts(
-            path, self._plan, start=start, steps=total, at_least=max(done, released), zoned=zoned, gaps=gaps, since=done
+            path,
+            self._plan,
+            start=start,
+            steps=total,
+            at_least=max(done, released),
+            zoned=zoned,
+            gaps=gaps,
+            since=done,
+            spill=None if done else spill,
         )
         assert isinstance(new.digests, CountDigests)
-        rows = {step: new.digests[step] for step in new.digests.told}
-        self._check_again(rows, done, path)
-        self._take(new, rows, done)
+        self._check_again({step: new.digests[step] for step in new.digests.again}, done, path)
+        self._take(new, None, done)
+        if not done:
+            return new
         return self.counted(start, steps, since(self.steps if steps is None else steps))
 
     def keep(self) -> None:
@@ -311,8 +324,8 @@ class History:
         session.create("before", "SELECT * FROM kept_before")
         connection.unregister("kept_before")
 
-    def _take(self, new: StepCounts, rows: dict[int, str], done: int) -> None:
-        """Write the new steps; `keep` commits them."""
+    def _take(self, new: StepCounts, rows: dict[int, str] | None, done: int) -> None:
+        """Write the new steps, and what tells their `rows`, None for their own digests; `keep` commits them."""
         if not done and new.start is not None:
             self._set("start", str(new.start))
         for begin in range(done, new.steps, PIECE):
@@ -320,7 +333,7 @@ class History:
             counts = zip(*(values[piece].tolist() for values in new.counts.values()), strict=True)
             told = (json.dumps(dict(zip(new.counts, row, strict=True))) for row in counts)
             taken = zip(range(begin, piece.stop), told, new.digests[piece], strict=True)
-            self._taken.add((*t, rows.get(t[0], "")) for t in taken)
+            self._taken.add((*t, t[2] if rows is None else rows.get(t[0], "")) for t in taken)
 
     def _take_users(self, connection: DuckDBPyConnection, new: StepCounts, done: int) -> None:
         """Write in which of the new steps users were kept."""

@@ -57,10 +57,9 @@ class CountDigests(Sequence[str]):
         self._arrays, self._since, self._again = arrays, since, again
 
     @property
-    def told(self) -> list[int]:
-        """The steps of which something is told, rising."""
-        earlier = sorted(int(step) for step in self._again if step < min(self._since, len(self)))
-        return [*earlier, *range(self._since, len(self))]
+    def again(self) -> list[int]:
+        """The steps before `since` of which something is told, rising."""
+        return sorted(int(step) for step in self._again if step < min(self._since, len(self)))
 
     def __len__(self) -> int:
         return len(self._arrays[0])

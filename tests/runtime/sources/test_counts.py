@@ -216,8 +216,8 @@ def test_arrays_are_checked_like_files() -> None:
 def test_steps_of_which_something_is_told(since: int, again: Any) -> None:
     """They are those whose digest says something, found without asking for those of all others."""
     digests = CountDigests([np.arange(10).reshape(5, 2)], since, frozenset(np.array(list(again), dtype=np.int64)))
-    assert digests.told == [step for step, digest in enumerate(digests) if digest]
-    assert all(type(step) is int for step in digests.told)  # sqlite knows no other
+    assert [*digests.again, *range(since, 5)] == [step for step, digest in enumerate(digests) if digest]
+    assert all(type(step) is int for step in digests.again)  # sqlite knows no other
     for some in (slice(0, 5), slice(1, 4), slice(4, 2), slice(3, None)):
         assert digests[some] == list(digests)[some]
     assert digests[-1] == digests[4] == "counts|8,9"
