@@ -1,10 +1,10 @@
 """What a run keeps of its data when later runs bring only new rows: a private file of the ledger's.
 
 It holds protected data, for the owner alone: what each step counted, which has a file of its own (`taken_steps.py`),
-and of events in which steps every user's part was kept, users by a keyed hash of what their names say (`names.py`),
-with one of the name where it is written in another way. A step is taken in once, before any of its noise is drawn: so a
-run that breaks off anywhere finds its data again, and no user is kept in more steps than the bound, however the stream
-is cut. Rows of steps that were taken in already are compared with what was taken, and change nothing.
+and of events in which steps every user's part was kept (`kept_users.py`). A step is taken in once, before any of its
+noise is drawn: so a run that breaks off anywhere finds its data again, and no user is kept in more steps than the
+bound, however the stream is cut. Rows of steps that were taken in already are compared with what was taken, and change
+nothing.
 
 A run changes a copy, and puts it in the file's place. The ledger is told the SHA-256 of both before, so that a killed
 run leaves one of two files that the ledger knows; a file that was altered otherwise is none of them. New steps are
@@ -29,15 +29,16 @@ from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.files import PRIVATE_MODE, draft, is_full, place
 from policyc_runtime.ledger_file import overtaken, policy_hash
 from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, make_private
-from policyc_runtime.sources.calendar import Calendar, calendar_of
+from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.count_rows import Gaps
 from policyc_runtime.sources.counts import read_counts
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.engines.session import DuckDBSession
 from policyc_runtime.sources.events import count_events, load_events
-from policyc_runtime.sources.faults import first_row, other_rows, unusable_history
-from policyc_runtime.sources.memory import Place, Rows
-from policyc_runtime.sources.names import named_by, other_names, written_twice
+from policyc_runtime.sources.faults import other_rows, unusable_history
+from policyc_runtime.sources.kept_users import KEPT_USERS, KeptUsers
+from policyc_runtime.sources.memory import Rows
+from policyc_runtime.sources.names import named_by, other_names
 from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import CountDigests, StepCounts, check_steps
 from policyc_runtime.sources.tables import connect, open_table, reading
@@ -54,9 +55,6 @@ if TYPE_CHECKING:
 
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE kept (person TEXT NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (person, step)) WITHOUT ROWID;
-CREATE TABLE cut (person TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE written (person TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -116,7 +114,7 @@ class History:
         self._file.execute("PRAGMA synchronous = OFF")
         self._file.execute("BEGIN")
         if not self._known:
-            for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
+            for statement in filter(None, map(str.strip, (SCHEMA + KEPT_USERS).split(";"))):
                 self._file.execute(statement)
             self._set("policy", policy_hash(self._plan))
             self._set("key", secrets.token_hex(KEY_BYTES))
@@ -192,14 +190,18 @@ class History:
                 total = max(done, total)
                 check_steps(plan, total, str(path), start)
                 carried_on = plan.participation is not None and plan.participation.enforced is not None
+                users = KeptUsers(self._file, self._meta["key"])
                 if carried_on:
-                    self._bring_kept(session, table.path, calendar, done)
+                    users.bring(session, table.path, calendar, done)
                 first = done == 0 and not table.checked
                 asked = range(done, total)
                 new = count_events(session, str(path), plan, start, asked, first=first, carried_on=carried_on)
                 self._take(new, rows, done)
-                self._take_users(connection, new, done)
-                self._forget(calendar, new.steps)
+                if carried_on:
+                    users.take(connection, range(done, new.steps))
+                    for name in ("participations", "events"):
+                        self._set(name, str(int(self._meta.get(name, "0")) + (new.dropped or {}).get(name, 0)))
+                users.forget(calendar, new.steps)
         finally:
             connection.close()
         return self.counted(start, steps, since(self.steps if steps is None else steps))
@@ -302,28 +304,6 @@ class History:
                     "it was taken in, run on complete steps only next time: `--steps N`",
                 )
 
-    def _bring_kept(self, session: DuckDBSession, path: Place, calendar: Calendar, done: int) -> None:
-        """The table `before` of steps in which users of new rows were kept already, under the same name each."""
-        connection = session.connection
-        people = connection.execute(
-            f"SELECT id, md5(concat($1, folded)), md5(concat($1, name)) FROM person WHERE last >= {done}",
-            [self._meta["key"]],
-        ).fetchall()
-        self._file.execute("CREATE TEMP TABLE asked (id INTEGER PRIMARY KEY, person TEXT NOT NULL, name TEXT NOT NULL)")
-        self._file.executemany("INSERT INTO asked VALUES (?, ?, ?)", people)
-        others = self._file.execute(
-            "SELECT id FROM asked LEFT JOIN written USING (person) WHERE asked.name <> coalesce(written.name, person) "
-            "AND EXISTS (SELECT 1 FROM kept WHERE kept.person = asked.person)"
-        ).fetchall()
-        if others:
-            row = first_row(session, [user for (user,) in others])
-            raise written_twice(path, row, "in an earlier run")
-        found = self._file.execute("SELECT id, step FROM asked JOIN kept USING (person)").fetchall()
-        ids, steps = np.array(found, dtype=np.int64).reshape(-1, 2).T
-        connection.register("kept_before", {"id": ids, "period": calendar.period_of(steps), "step": steps})
-        session.create("before", "SELECT * FROM kept_before")
-        connection.unregister("kept_before")
-
     def _take(self, new: StepCounts, rows: dict[int, str] | None, done: int) -> None:
         """Write the new steps, and what tells their `rows`, None for their own digests; `keep` commits them."""
         if not done and new.start is not None:
@@ -334,35 +314,6 @@ class History:
             told = (json.dumps(dict(zip(new.counts, row, strict=True))) for row in counts)
             taken = zip(range(begin, piece.stop), told, new.digests[piece], strict=True)
             self._taken.add((*t, t[2] if rows is None else rows.get(t[0], "")) for t in taken)
-
-    def _take_users(self, connection: DuckDBPyConnection, new: StepCounts, done: int) -> None:
-        """Write in which of the new steps users were kept."""
-        record = self._plan.participation
-        if record is None or record.enforced is None:
-            return
-        key = [self._meta["key"]]
-        kept = connection.execute(
-            "SELECT DISTINCT md5(concat(?, folded)), step FROM kept JOIN person USING (id) "
-            f"WHERE step >= {done} AND step < {new.steps}",
-            key,
-        ).fetchall()
-        self._file.executemany("INSERT INTO kept VALUES (?, ?)", kept)
-        written = connection.execute(
-            "SELECT DISTINCT md5(concat($1, folded)), md5(concat($1, name)) FROM kept JOIN person USING (id) "
-            f"WHERE step >= {done} AND step < {new.steps} AND folded <> name",
-            key,
-        ).fetchall()
-        self._file.executemany("INSERT OR IGNORE INTO written VALUES (?, ?)", written)
-        cut = connection.execute("SELECT md5(concat(?, folded)) FROM cut JOIN person USING (id)", key).fetchall()
-        self._file.executemany("INSERT OR IGNORE INTO cut VALUES (?)", cut)
-        for name in ("participations", "events"):
-            self._set(name, str(int(self._meta.get(name, "0")) + (new.dropped or {}).get(name, 0)))
-
-    def _forget(self, calendar: Calendar, steps: int) -> None:
-        """Whatever was kept in periods that are over: no later one depends on it."""
-        if calendar.periods is not None:
-            self._file.execute("DELETE FROM kept WHERE step < ?", (calendar.going_on(steps),))
-            self._file.execute("DELETE FROM written WHERE person NOT IN (SELECT person FROM kept)")
 
     def counted(self, start: int | None, steps: int | None, since: int = 0) -> StepCounts:
         """What steps from `since` on counted, those before them 0."""
@@ -379,7 +330,7 @@ class History:
                 known[here] = [part[name] for part in parts]
         dropped = None
         if "participations" in self._meta:
-            users = int(self._file.execute("SELECT count(*) FROM cut").fetchone()[0])
+            users = KeptUsers(self._file, self._meta["key"]).cut
             dropped = {"users": users, **{name: int(self._meta[name]) for name in ("participations", "events")}}
         return StepCounts(start, counts, tuple(digests), dropped)
 
