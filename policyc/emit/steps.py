@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
 from policyc.emit.numbers import round_up
-from policyc.planning.leakage.recursion import patterns
+from policyc.planning.leakage.repeats import patterns
 from policyc_check.runs import Runs
 from policyc_runtime.noisy_values import follows_results, noise_stddevs
 from policyc_runtime.plan import Plan

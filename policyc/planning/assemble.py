@@ -22,7 +22,7 @@ from policyc.planning.leakage.inheritance import (
     shown_by_pairs,
     stated_inheritance,
 )
-from policyc.planning.leakage.recursion import patterns
+from policyc.planning.leakage.repeats import patterns
 from policyc.planning.leakage.witness import stated_witness
 from policyc.planning.made import made_records
 from policyc.planning.schedules import Allocation, exact

@@ -20,7 +20,8 @@ from policyc.planning.leakage.gaps import FINE, enough_digits
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.losses import Losses, LossesLike, as_losses, losses_of
 from policyc.planning.leakage.pairs import most_spent, settled
-from policyc.planning.leakage.recursion import Lags, inherited, lag_set, patterns
+from policyc.planning.leakage.recursion import Lags, inherited, lag_set
+from policyc.planning.leakage.repeats import patterns
 from policyc.planning.leakage.stretches import followed
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun

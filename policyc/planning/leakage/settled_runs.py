@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from policyc.planning.leakage.losses import LossesLike, as_losses
-from policyc.planning.leakage.recursion import CYCLE, Lags, both_sides, checked, lag_set, largest_of, patterns
+from policyc.planning.leakage.recursion import CYCLE, Lags, both_sides, checked, lag_set, largest_of
+from policyc.planning.leakage.repeats import patterns
 
 Floats = NDArray[np.float64]
 Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, and how often these come

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from policyc.planning.leakage import recursion as leakage
+from policyc.planning.leakage import repeats
 from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.recursion import total_leakage
 from policyc_check.steps.chains import Chain
@@ -33,7 +33,7 @@ def test_filled_leakage_is_that_of_every_single_step(
         return plain, audited_total_leakage(epsilons, chain, lags)
 
     found = both()
-    monkeypatch.setattr(leakage, "SHORTEST_STRETCH", 10**9)
+    monkeypatch.setattr(repeats, "SHORTEST_STRETCH", 10**9)
     for filled, literal in zip(found, both(), strict=True):
         assert (filled == literal).all()
 
@@ -45,5 +45,5 @@ def test_leakage_is_not_filled_in_while_the_chain_still_changes(monkeypatch: pyt
     epsilons = np.full(600, 0.1)
     found = total_leakage(epsilons, moves, moves)
     assert found[500] > 1.5 * found[200]
-    monkeypatch.setattr(leakage, "SHORTEST_STRETCH", 10**9)
+    monkeypatch.setattr(repeats, "SHORTEST_STRETCH", 10**9)
     assert (found == total_leakage(epsilons, moves, moves)).all()
