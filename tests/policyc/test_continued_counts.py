@@ -129,7 +129,7 @@ def released(
     return entries(plan), {file.name: file.read_bytes() for file in folder.glob("out*.csv")}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=10)
 @pytest.mark.parametrize("name", PLANS)
 def test_new_counts_release_what_whole_histories_release(name: str, tmp_path: Path) -> None:
     """The same noise gives the same ledger and the same bytes: by number, by moment, and with the last step alone."""
@@ -209,7 +209,7 @@ def test_a_long_run_lets_values_go_that_a_filter_forgot(
     assert gone == sorted(set(gone))
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("name", ["earlier values", "every fourth"])
 def test_a_filter_of_a_long_stream_reads_few_of_its_values(name: str, tmp_path: Path) -> None:
     """Beyond the steps that say what users move like: the same bytes, whether all values are read or few."""
