@@ -255,8 +255,11 @@ def both_sides(
 
     if width != 1:
         return find(FINE)
-    sides, released = (as_losses(backward), as_losses(forward)), (budgets > 0).tobytes()
-    least = sides[0].digits.get(released, 0)  # what was too few for other budgets at these steps
+    sides = as_losses(backward), as_losses(forward)
+    if most == math.inf:  # what is stated follows from the budgets alone
+        return find(enough_digits(budgets, sides, lag_set(lags), find))
+    released = (budgets > 0).tobytes()
+    least = sides[0].digits.get(released, 0)  # a search: what was too few for other budgets at these steps
     digits = enough_digits(budgets, sides, lag_set(lags), find, least, most)
     sides[0].digits[released] = digits
     return find(digits)
