@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from policyc.planning.leakage.gaps import FINE
 from policyc.planning.leakage.inheritance import audited_group, digits_for, proposed_group
 from policyc.planning.leakage.losses import Losses, losses_of
-from policyc.planning.leakage.recursion import window_leakage
+from policyc.planning.leakage.recursion import both_sides, window_leakage
 from policyc.planning.leakage.settled_runs import largest_leakage
 from policyc_check.steps.chains import Chain
 
@@ -84,3 +84,15 @@ def test_rows_known_roughly_leak_no_less_by_few_laws(monkeypatch: pytest.MonkeyP
                 found = largest_leakage(budgets, *losses_of(chain, rho), 1, (1, 5))
             assert exact.max() <= found * (1 + 1e-12)
             assert found <= exact.max() * 1.2
+
+
+def test_what_is_stated_does_not_hang_on_what_was_searched_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search keeps how many laws were enough; what a page says of the same steps is as if there had been none."""
+    monkeypatch.setattr(MANY, 2)
+    budgets, chain = np.zeros(60), staying(0.5)
+    budgets[2::5] = 0.3
+    sides = Losses(chain.backward_side()), Losses(chain.forward_side())
+    fresh = both_sides(budgets, *sides, (1, 5), 1)
+    sides[0].digits[(budgets > 0).tobytes()] = FINE
+    assert not np.array_equal(both_sides(budgets, *sides, (1, 5), 1, most=10.0)[0], fresh[0])  # by more laws
+    assert all(np.array_equal(a, b) for a, b in zip(both_sides(budgets, *sides, (1, 5), 1), fresh, strict=True))
