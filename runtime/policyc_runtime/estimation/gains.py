@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SAME = 1e-9  # covariances that differ by less, relative to the largest, are one
 FORGOTTEN = 1e-20  # an influence below this changes no double
+TOGETHER = 1024  # steps that are looked for among those that came before
 ROUNDS = 30  # for a step's own precisions to agree with its covariance
 
 
@@ -77,8 +78,23 @@ class Forward:
 
     def go_on(self, labels: Index, precisions: Sequence[Array] | Array) -> None:
         """Further steps, after those that are there; arguments as above, and precisions of earlier labels too."""
-        settled, first, now = self._process.settled, len(self.index), self._now
-        index = np.empty(len(labels), dtype=np.intp)
+        first, index = len(self.index), np.empty(len(labels), dtype=np.intp)
+        seen: dict[tuple[int, bytes], tuple[int, int]] = {}  # schedules repeat: where the same steps began alike
+        for begin in range(0, len(labels), TOGETHER):
+            piece = slice(begin, begin + TOGETHER)
+            alike = self._now, labels[piece].tobytes()
+            if alike in seen:
+                earlier, self._now = seen[alike]
+                index[piece] = index[earlier : earlier + len(index[piece])]
+                continue
+            self._follow(labels[piece], precisions, first + begin, index[piece])
+            if first + begin >= self._process.settled:
+                seen[alike] = begin, self._now
+        self.index = np.concatenate([self.index, index])
+
+    def _follow(self, labels: Index, precisions: Sequence[Array] | Array, first: int, index: Index) -> None:
+        """Fill in the `index` of steps from `first` on, one after the other."""
+        settled, now = self._process.settled, self._now
         stretches = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()
         for begin, end in pairwise([*stretches, len(labels)]):
             label = int(labels[begin])
@@ -91,7 +107,7 @@ class Forward:
                     index[t:end] = state
                     break
                 now = self._moves[state]
-        self.index, self._now = np.concatenate([self.index, index]), now
+        self._now = now
 
     def _computed(self, now: int, label: int, given: Array, t: int) -> int:
         """The number of a new entry of the lists, for a step before which this is predicted."""

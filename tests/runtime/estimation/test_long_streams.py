@@ -8,7 +8,7 @@ from demands import at_least_zero, demands, total
 from numpy.typing import NDArray
 
 from policyc_check.steps.chains import Chain
-from policyc_runtime.estimation import kalman, posterior, recursions
+from policyc_runtime.estimation import gains, kalman, posterior, recursions
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.kalman import Filter
 from policyc_runtime.estimation.posterior import Posterior
@@ -43,6 +43,28 @@ def test_pieces_change_nothing_but_rounding(
     whole = Posterior(process, scales, delay).means(noisy)
     request.getfixturevalue("short_pieces")
     assert np.abs(Posterior(process, scales, delay).means(noisy) - whole).max() < 1e-9
+
+
+@pytest.mark.parametrize("begun", [0, 7])
+def test_steps_that_came_before_are_found_again(begun: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gains of schedules that repeat, looked for in pieces, are those of steps that are followed one by one."""
+    settled, scales = CountProcess(float(USERS), 3, Chain(MOVE)), np.zeros(STEPS)
+    scales[2::5], scales[150:200:2], scales[0] = 6.0, 9.0, 11.0
+    one_by_one = Posterior(settled, scales[:begun], 0)
+    for step in range(begun, STEPS):
+        one_by_one.go_on(scales[: step + 1])
+    monkeypatch.setattr(gains, "TOGETHER", 8)
+    followed, follow = [], gains.Forward._follow
+
+    def noted(self: gains.Forward, labels: NDArray[np.intp], *given: object) -> None:
+        followed.append(len(labels))
+        follow(self, labels, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(gains.Forward, "_follow", noted)
+    found = Posterior(settled, scales[:begun], 0)
+    found.go_on(scales)
+    assert np.array_equal(found._forward.index, one_by_one._forward.index)
+    assert sum(followed) < STEPS, "pieces that came before are not followed"
 
 
 @pytest.mark.law
