@@ -46,7 +46,6 @@ def goes_on(plan: Plan) -> bool:
     Not where an estimator looks at all earlier values, where they wait for later ones, where rows are made of several
     steps, or where it depends on other steps which values are left out.
     """
-    certain = (not isinstance(rule, ErrorAbove) for part in plan.releases for rule in part.suppressions)
     totals = any(isinstance(part, DerivedRelease) for part in plan.releases)
     whole = not totals or not any(part.suppressions for part in plan.releases)
     waits = plan.delivery.kind == "offline" or waiting_steps(plan) > 0
@@ -54,7 +53,16 @@ def goes_on(plan: Plan) -> bool:
         _goes_on(part) and part.estimator.goes_on(law_of(plan, part), estimated_under(plan, part))
         for part in plan.releases
     )
-    return known and not waits and not plan.made and whole and all(certain)
+    return known and not waits and not plan.made and whole and _leaves_out_by_step(plan)
+
+
+def rows_are_apart(plan: Plan) -> bool:
+    """Whether what a file says of a step follows from what the ledger has of that step, once it is there."""
+    return all(map(_alone, plan.releases)) and not plan.made and _leaves_out_by_step(plan)
+
+
+def _leaves_out_by_step(plan: Plan) -> bool:
+    return not any(isinstance(rule, ErrorAbove) for part in plan.releases for rule in part.suppressions)
 
 
 def _goes_on(part: ReleasePlan) -> bool:
@@ -67,6 +75,12 @@ def first_needed(plan: Plan, book: LedgerReader, steps: int) -> int:
     """From which step on values are needed for steps behind the first so many, of a plan that goes on."""
     found = (needed(plan, part, steps, process_before(book, part.name, steps)) for part in plan.releases)
     return min(found, default=steps)
+
+
+def first_kept(plan: Plan, book: LedgerReader, latest: int) -> int:
+    """The first step that the next run reads: of the `latest`, or of those before them that later steps need."""
+    first = book.steps - latest
+    return max(book.first, min(first, first_needed(plan, book, book.steps)) if goes_on(plan) else first)
 
 
 def process_before(book: LedgerReader, release: str, step: int) -> str:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from policyc_check.errors import KernelError
 from policyc_runtime.account import spend
 from policyc_runtime.begun_files import BegunFiles
-from policyc_runtime.carried import first_needed, goes_on, left_at, looks_back
+from policyc_runtime.carried import first_kept, first_needed, goes_on, left_at, looks_back, rows_are_apart
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import Checkpoint, FoundFile, read_checkpoint, way_to
@@ -159,6 +159,8 @@ def release(
         steps, new = raw.steps, run.new
         del raw, run  # of a long stream they are large, and what is published comes from the ledger
         book.seal()
+        if begun is None and latest is not None and outputs and not book.first and steps >= book.steps:
+            begun = _begun(plan, book, outputs, first_kept(plan, book, latest))
         done = stored_release(plan, book, steps)
         left = _left(plan, book, latest) if done.steps.stop == book.steps and book.sha256 else None
         if begun is not None:
@@ -193,10 +195,23 @@ def _advanced(
     return begun
 
 
+def _begun(plan: Plan, book: Ledger, outputs: Mapping[str, Path], steps: int) -> BegunFiles | None:
+    """Files with the rows of the first so many steps, which the ledger lets go; None where they are few, or need others.
+
+    Numbers and moments of all steps at once would be the most that a run holds.
+    """
+    if steps < LONGEST_KNOWN or not rows_are_apart(plan):
+        return None
+    begun, piece = BegunFiles(outputs), max(1, LONGEST_KNOWN // 2)
+    for stop in chain(range(piece, steps, piece), [steps]):
+        begun.add(stored_release(plan, book, stop))
+        book.let_go(stop, {})
+    return begun
+
+
 def _left(plan: Plan, book: Ledger, latest: int | None) -> tuple[Path, Checkpoint]:
     """A ledger, and what to note of it, so that the next run may begin as many steps before its own as this one."""
-    first = book.steps - (latest or 1)
-    first = max(book.first, min(first, first_needed(plan, book, book.steps)) if goes_on(plan) else first)
+    first = first_kept(plan, book, latest or 1)
     return book.path, book.checkpoint(first, left_at(plan, book, first))
 
 

@@ -64,7 +64,9 @@ class _Stored:
         drawn: list[NDArray[Any]] = [np.empty((0, len(part.cells)))]
         records: list[list[int] | None] = []  # of a mechanism whose noisy values are made of all of them
         for piece in book.values.get(part.name, ()):
-            taken = slice(max(steps - len(self.processes), 0))
+            taken = slice(steps - len(self.processes))
+            if taken.stop <= 0:
+                break
             values = json.loads(f"[{piece.published}]")[taken]
             if None in values:
                 raise unpublished(book.path, book.first + len(self.processes) + values.index(None))
