@@ -196,7 +196,7 @@ def _advanced(
 
 
 def _begun(plan: Plan, book: Ledger, outputs: Mapping[str, Path], steps: int) -> BegunFiles | None:
-    """Files with the rows of the first so many steps, which the ledger lets go; None where they are few, or need others.
+    """Files with the rows of the first so many steps, which the ledger lets go; None where they are few or need others.
 
     Numbers and moments of all steps at once would be the most that a run holds.
     """
