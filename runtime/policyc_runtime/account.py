@@ -199,7 +199,8 @@ class Account:
 
     def reason_against(self, plan: Plan) -> str | None:
         """Why a plan cannot be added up with those of this account, or None."""
-        first = next(iter(self.plans.values()), None)
+        drawn = any(entry.plan == plan.digest for entry in self.spent)  # on another ledger, which may begin otherwise
+        first = next(iter(self.plans.values())) if drawn or {*self.plans} - {plan.digest} else None
         return self.bound.reason_against(plan, None if first is None else account_plan(first))
 
     def _enter(self, entry: AccountEntry, plan: Plan) -> None:

@@ -1,8 +1,9 @@
 """The promise that all plans on one data set keep together, and what some of them tell, by the check's own sums.
 
 About all events of a user the curves of all noise are composed; exact losses and rho are added. About single steps, and
-windows of steps, budgets are added: whatever users do, releases of one step by several plans cost the sum. What leaks
-through a chain is no sum over plans, since all of them see the same moves: such a plan is held to its budgets alone.
+windows of steps, budgets are added: whatever users do, releases of one step by several plans cost the sum, where all
+have the same steps. What leaks through a chain is no sum over plans, since all of them see the same moves: such a plan
+is held to its budgets alone.
 """
 
 from __future__ import annotations
@@ -81,8 +82,11 @@ class Bound(Record):
             yield from self._reasons_against_noise(plan, promise)
         elif users:
             yield "its promise is about all events of a user, and the account's about single steps"
-        elif first is not None and window_of(promise) > 1 and not _same_steps(plan, first):
-            yield "its steps are not those of the account's first plan, so that windows of them cannot be added up"
+        elif first is not None and not _same_steps(plan, first):
+            yield (
+                "its steps are not those of the account's first plan, both with a `start` in the policy: a step of one "
+                "may touch several of the other, which together tell more than the sum"
+            )
 
     def _reasons_against_noise(self, plan: Plan, promise: UserLevel | UserRho) -> Iterator[str]:
         """Why the noise of a plan keeps no promise of this kind."""

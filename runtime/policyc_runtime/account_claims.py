@@ -30,6 +30,7 @@ def account_claims(path: str | Path) -> Iterator[Claim]:
 
 def _kept(account: Account) -> Iterator[Claim]:
     bound, where = account.bound, str(account.path)
+    several = sum(times for _, times in account.charges()) > 1
     texts = [account.plans[digest] for digest in dict.fromkeys(entry.plan for entry in account.entries)]
     for digest, text in zip(dict.fromkeys(entry.plan for entry in account.entries), texts, strict=True):
         name = f"plan {digest[:16]}… of the account keeps what it promises"
@@ -43,7 +44,7 @@ def _kept(account: Account) -> Iterator[Claim]:
             f"`{plan.policy.name}`, every claim recomputed" if broken is None else f"{broken.name}: {broken.detail}"
         )
         yield Claim(name, broken is None and plan.digest == digest, detail, where, "E0891")
-        reason = bound.reason_against(plan, account_plan(texts[0]))
+        reason = bound.reason_against(plan, account_plan(texts[0]) if several else None)
         if reason is not None:
             yield Claim(f"plan {digest[:16]}… is one of data set `{bound.dataset}`", False, reason, where, "E0893")
             return

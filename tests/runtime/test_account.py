@@ -248,6 +248,42 @@ def test_windows_have_the_same_steps(folder: Path, tmp_path: Path) -> None:
         assert account.standing().left == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("bound", ["event_level(epsilon = 9)", "w_event(epsilon = 9, window = 1 steps)"])
+@pytest.mark.parametrize(
+    ("changes", "hours"),
+    [
+        ({}, (24, 0)),
+        ({"1d": "1h"}, (1, 0)),
+        ({"1d": "2d"}, (48, 0)),
+        ({"2026-01-01": "2026-01-01T12:00:00"}, (24, 12)),
+    ],
+)
+def test_single_steps_are_the_same_ones(
+    folder: Path, tmp_path: Path, bound: str, changes: dict[str, str], hours: tuple[int, int]
+) -> None:
+    """A plan is taken where no step of either touches two of the other, as an enumeration of all hours has it."""
+    promise = f"target {bound.replace('9', '1')}"
+    with Account.open(begun(tmp_path, bound)) as account:
+        account.request(compiled(folder, promise))
+        found = account.reason_against(compiled(folder, promise, **changes))
+    steps = [(hour // 24, (hour - hours[1]) // hours[0]) for hour in range(24 * 8)]
+    touched = max(len({step[1 - side] for step in steps if step[side] == at}) for side in (0, 1) for at in (2, 3))
+    assert (found is None) == (touched == 1)
+    assert found is None or "its steps are not those" in found
+
+
+def test_a_plan_without_a_start_is_run_once(folder: Path, tmp_path: Path) -> None:
+    """On another ledger its steps may begin at another moment, and one touch two of the first."""
+    plan = compiled(folder, "target event_level(epsilon = 0.4)", **{'  start    "2026-01-01"\n': ""})
+    with Account.open(begun(tmp_path, "event_level(epsilon = 1.0)")) as account:
+        account.request(plan)
+        account.spend(plan, "first", begun=False)
+        assert all(claim.holds for claim in account_claims(account.path))
+        with pytest.raises(AccountError) as refused:
+            account.spend(plan, "second", begun=False)
+    assert refused.value.code == "E0893"
+
+
 def test_a_run_spends_what_was_requested_and_each_ledger_anew(folder: Path, tmp_path: Path) -> None:
     plan = compiled(folder, "target event_level(epsilon = 0.4)")
     with Account.open(begun(tmp_path, "event_level(epsilon = 1.0)")) as account:
