@@ -93,7 +93,7 @@ def follow(
     require_unchanged(directory, plan)
     require_signed(directory, plan)
     require_followable(plan)
-    _require_metrics(metrics)
+    metrics = _metrics_file(metrics, outputs)
     late = usual_lateness(plan) if lateness is None else _duration(lateness)
     options = Options(ledger or directory / LEDGER, directory / PIN, account, start, late, max(_duration(pause), 1))
     stopped: list[int] = []
@@ -157,14 +157,24 @@ def _require_open(stream: TextIO | None, option: str) -> None:
         raise typer.BadParameter("`-` is closed here: nothing is read from it or written to it", param_hint=option)
 
 
-def _require_metrics(file: Path | None) -> None:
-    """Nothing when no file is there that is something else, such as a ledger: it would be written over."""
+def _metrics_file(name: Path | None, outputs: list[str]) -> Path | None:
+    """The file that a name means; what is there may be written over: metrics or nothing, and no output."""
+    from policyc_check.files import read_ordinary
+    from policyc_runtime.files import followed
     from policyc_runtime.follow.metrics import FIRST
 
-    if file is not None and file.exists():
-        with file.open("rb") as there:
-            if there.read(len(FIRST)) not in (b"", FIRST):
-                raise typer.BadParameter("this file exists and holds no metrics: name another", param_hint="--metrics")
+    if name is None:
+        return None
+    try:
+        file = followed(name)
+        if file in {followed(Path(out)) for out in outputs if out != "-" and not out.startswith(KAFKA)}:
+            raise typer.BadParameter("values go to this file: name another", param_hint="--metrics")
+        there = read_ordinary(file) if file.exists() else b""
+    except OSError as error:
+        raise typer.BadParameter(f"{error.strerror}: name another", param_hint="--metrics") from None
+    if there and not there.startswith(FIRST):
+        raise typer.BadParameter("this file exists and holds no metrics: name another", param_hint="--metrics")
+    return file
 
 
 def _properties(file: Path | None) -> dict[str, str]:

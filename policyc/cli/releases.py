@@ -87,6 +87,9 @@ def run(
     from policyc_runtime.plan import load_plan
     from policyc_runtime.release import release
 
+    if gaps is not Gaps.REFUSE and not counts:
+        said = "events have no gaps: a step without one counts nobody; it is for ready counts, with `--counts`"
+        raise typer.BadParameter(said, param_hint="--gaps")
     plan = load_plan(directory)
     require_unchanged(directory, plan)
     require_signed(directory, plan)

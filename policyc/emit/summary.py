@@ -43,7 +43,9 @@ def render_summary(plan: Plan, directory: Path) -> str:
         lines += ["", *([f"  {release.name}"] if plan.sharing else []), *_candidates(plan, release)]
     lines.append("")
     lines.append(f"{directory}/: plan.json, map_model.py, certificate.html, certificate.md, certificate.json")
-    lines.append(f"next: read {directory}/certificate.html, then `policyc run {directory} --input DATA --output OUT`")
+    account = "" if plan.stream.dataset is None else " --account FILE"
+    run = f"policyc run {directory} --input DATA --output OUT{account}"
+    lines.append(f"next: read {directory}/certificate.html, then `{run}`")
     lines.append(
         f"      `python {directory}/map_model.py OUT` finds the most probable values: edit it, or take another solver"
     )

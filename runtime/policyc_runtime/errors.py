@@ -5,17 +5,35 @@ from __future__ import annotations
 from policyc_check.errors import KernelError
 
 
-class DataError(KernelError):
+class RunError(KernelError):
+    """A refusal that says its place, its reason and its remedy in a traceback, too."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        where: str | None = None,
+        because: str | None = None,
+        help: str | None = None,  # noqa: A002  the word every diagnostic uses
+    ) -> None:
+        super().__init__(code, message, where=where, because=because, help=help)
+        for mark, text in (("--> ", where), ("= because: ", because), ("= help: ", help)):
+            if text:
+                self.add_note(f"  {mark}{text}")
+
+
+class DataError(RunError):
     """Events or counts that do not fit the plan."""
 
 
-class LedgerError(KernelError):
+class LedgerError(RunError):
     """A ledger that is missing, altered, truncated, busy, or of another plan."""
 
 
-class ReleaseError(KernelError):
+class ReleaseError(RunError):
     """Released values that cannot be made, or that do not match the ledger."""
 
 
-class AccountError(KernelError):
+class AccountError(RunError):
     """An account of a data set that is missing, altered, busy, or has not so much left."""

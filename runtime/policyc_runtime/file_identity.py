@@ -58,7 +58,8 @@ def tells_changes(file: Path, device: int, since: int = 0) -> bool:
         OSError: the system refused.
     """
     with draft(file, PRIVATE_MODE) as new, new.open("rb+") as probe:
-        probe.truncate(len(WAITS) * mmap.PAGESIZE)
+        probe.write(bytes(len(WAITS) * mmap.PAGESIZE))  # a page that a full disk has no room for would end the process
+        probe.flush()
         with mmap.mmap(probe.fileno(), 0) as memory:
             for page, wait in enumerate(WAITS):
                 time.sleep(wait)

@@ -675,6 +675,19 @@ def test_a_write_through_memory_is_seen_where_the_system_does_not_tell_it(stream
             stepped(folder, 15)
 
 
+def test_a_full_disk_is_an_error_of_the_probe(stream: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every page that is written to through memory has its room before: else the system would end the process."""
+    file, known, holes = places(stream)["output"], mmap.mmap, []
+
+    def mapped(descriptor: int, length: int) -> mmap.mmap:
+        holes.append(os.lseek(descriptor, 0, os.SEEK_HOLE) < os.fstat(descriptor).st_size)
+        return known(descriptor, length)
+
+    monkeypatch.setattr(file_identity.mmap, "mmap", mapped)
+    assert file_identity.tells_changes(file, file.stat().st_dev)
+    assert holes == [False]
+
+
 def test_what_is_told_is_noted_once_the_clock_went_on(stream: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change within the same tick could not be told, nor one before the note; both make the file be read."""
     file = places(stream)["output"]

@@ -314,8 +314,10 @@ def test_a_stream_goes_over_from_whole_histories_to_new_counts_and_back(tmp_path
     release(plan, written(tmp_path, plan, range(9)), book, steps=9, **given)
     release(plan, written(tmp_path, plan, range(8, 10)), book, steps=10, continued=True, **given)
     history_file(book).unlink()
-    with pytest.raises(DataError, match="at step 0 is missing"):
+    with pytest.raises(LedgerError, match="cannot be used") as lost:
         release(plan, written(tmp_path, plan, range(10, 12)), book, steps=12, continued=True, **given)
+    assert (lost.value.code, lost.value.where) == ("E0840", str(history_file(book)))
+    assert "  --> " + str(history_file(book)) in lost.value.__notes__  # as a traceback says it
     done = release(plan, written(tmp_path, plan, range(12)), book, steps=12, continued=True, **given)
     assert len(done.steps) == 12
 

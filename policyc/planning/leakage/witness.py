@@ -90,6 +90,8 @@ class _Side:
             seen /= seen.max()
             told.append(float(np.log(seen[0].sum() / seen[1].sum())))
         kept = int(np.argmax(np.array(told) >= told[-1] - spare))
+        none = ~sets[:kept].any(axis=1)  # far out rounding may leave no cell that is likelier
+        kept = int(none.argmax()) if none.any() else kept
         return np.repeat(sets[:kept], self.gaps[:kept], axis=0)
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from policyc_runtime.published_values import Release
 
 LONGEST_READ = 500_000  # microseconds: how soon a signal is answered
+FEW_OVER, DAY = 10, 86_400_000_000  # steps, and microseconds, that may be over when a stream begins
 TOGETHER = 1024  # steps that were due while nobody was there are released in groups of so many
 
 
@@ -110,6 +111,20 @@ def require_followable(plan: Plan) -> None:
         )
 
 
+def _require_present(times: Timetable, now: int) -> None:
+    """Nothing when few steps of a stream that begins are over, or less than a day: others had no chance of an event."""
+    over = times.closed(now)
+    if over > FEW_OVER and times.closes(over - 1) - times.start > DAY:
+        raise DataError(
+            "E0864",
+            f"steps 0 to {over - 1} of the stream are over already",
+            where="--start, or `start` in the policy",
+            because="they would be published as if nobody had been there, and cannot be published again",
+            help="begin the stream now or later; what is past is released first, from its events: `policyc run "
+            f"DIRECTORY --input PAST --continued --steps {over} --output OUT`, and then followed",
+        )
+
+
 class Follower:
     """A plan, where its events come from and where its values go.
 
@@ -160,6 +175,8 @@ class Follower:
         with followed_alone(ledger), Arrivals(ledger, wanted_columns(plan)) as arrivals, ExitStack() as stack:
             released, fixed = self._released()
             times = Timetable(plan, self._start(fixed), self._options.lateness, self._options.pause)
+            if not released and not self._source.tells_waiting:  # what is past waits nowhere
+                _require_present(times, self._clock.now())
             intake = Intake(plan, times.start)
             stack.callback(intake.close)
             arrivals.close_steps(released)
@@ -171,19 +188,24 @@ class Follower:
             stack.callback(self._source.close)
             lines = Lines(wanted_columns(plan), self._source.name, named=self._source.named)
             marked = -1  # for which step the source was asked what is there
+            ended: int | None = None  # when the source was seen to have no more; what closes later has no events
+            fresh = True  # something was read since values were published, however soon more are due
             while self._done < times.horizon and not self._stopping():
                 now, due = self._clock.now(), times.closes(self._done)
+                ended = now if ended is None and self._source.ended else ended
+                if ended is not None and self._done >= times.closed(ended):
+                    break
                 if now >= due and self._source.tells_waiting and marked != self._done:
                     self._source.mark()
                     marked = self._done
-                if now >= due and self._has_read(now, began):
+                if now >= due and fresh and self._has_read(now, began):
+                    fresh = False
                     closed = min(times.closed(now), self._done + TOGETHER)
                     self._publish(closed, times, arrivals, times.closes(closed - 1))
-                elif self._source.ended:
-                    break
                 else:
-                    seconds = min(due - now if due > now else LONGEST_READ, LONGEST_READ) / 1e6
-                    self._take(seconds, lines, intake, arrivals)
+                    waits = due - now if due > now else LONGEST_READ if fresh else 0
+                    self._take(min(waits, LONGEST_READ) / 1e6, lines, intake, arrivals)
+                    fresh = True
             self.finished = self._done >= times.horizon
 
     def _has_read(self, now: int, began: int) -> bool:

@@ -228,17 +228,22 @@ class History:
         self._set(COUNTS, "")
         start = start if known is None else int(known)
         total = None if steps is None else max(done, steps)
-        new = read_counts(
-            path,
-            self._plan,
-            start=start,
-            steps=total,
-            at_least=max(done, released),
-            zoned=zoned,
-            gaps=gaps,
-            since=done,
-            spill=None if done else spill,
-        )
+        try:
+            new = read_counts(
+                path,
+                self._plan,
+                start=start,
+                steps=total,
+                at_least=max(done, released),
+                zoned=zoned,
+                gaps=gaps,
+                since=done,
+                spill=None if done else spill,
+            )
+        except DataError:
+            if not self._known and any(self._found):
+                raise unusable_history(self.path, "it is not there any more", self._plan) from None
+            raise
         assert isinstance(new.digests, CountDigests)
         self._check_again({step: new.digests[step] for step in new.digests.again}, done, path)
         self._take(new, None, done)

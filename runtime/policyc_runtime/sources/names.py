@@ -2,7 +2,8 @@
 
 The bound of a user is kept for a name. A column of floats writes 7 as `7.0`, one of whole numbers as `7`, and whoever
 is named in both ways takes part twice as often. So users are told by text, by whole numbers or by UUIDs, by the same of
-them in every run, and two texts that are one number, or the same but for blanks at their ends, are not both taken.
+them in every run, and two texts that are one whole number but for a plus, zeros before it or a point and zeros behind
+it, or the same but for blanks at their ends, are not both taken. Other spellings of one name are names of their own.
 """
 
 from __future__ import annotations

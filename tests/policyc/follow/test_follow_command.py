@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import json
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import typer
 from scripted import VISITS, planned
 
 from policyc import compile_policy
-from policyc.cli.follow import _properties, _require_metrics, _require_open, _standing
+from policyc.cli.follow import _metrics_file, _properties, _require_open, _standing
 from policyc.planning.joint_promise import joint_promise
 from policyc_runtime.account import Account, spend
 from policyc_runtime.follow.metrics import FIRST
@@ -88,8 +89,23 @@ def test_metrics_are_written_over_nothing_else(tmp_path):
     for content, taken in ((b"SQLite format 3", False), (b"", True), (FIRST + b"lag_seconds x\n", True)):
         (tmp_path / "m").write_bytes(content)
         with nullcontext() if taken else pytest.raises(typer.BadParameter, match="holds no metrics"):
-            _require_metrics(tmp_path / "m")
-    _require_metrics(tmp_path / "new")
+            assert _metrics_file(tmp_path / "m", []) == tmp_path / "m"
+    assert _metrics_file(tmp_path / "new", ["-", "kafka://host/topic"]) == tmp_path / "new"
+    assert _metrics_file(None, []) is None
+    with pytest.raises(typer.BadParameter, match="values go to this file"):
+        _metrics_file(tmp_path / "new", [str(tmp_path / "new")])
+
+
+def test_metrics_go_to_ordinary_files(tmp_path):
+    """A pipe or device is neither waited for nor replaced, and a link leads where it led."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "link").symlink_to("later")
+    for name in ("pipe", "folder", "loop", "/dev/null"):
+        with pytest.raises(typer.BadParameter, match="name another"):
+            _metrics_file(tmp_path / name, [])
+    assert _metrics_file(tmp_path / "link", []) == tmp_path / "later"
 
 
 def test_what_is_left_of_an_account_is_read_again_when_it_changes(tmp_path):

@@ -20,8 +20,11 @@ from policyc_runtime.follow.lock import followed_alone
 from policyc_runtime.follow.released_lines import released_lines
 from policyc_runtime.follow.sinks import StandardOutput
 from policyc_runtime.follow.standard_input import StandardInput
+from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.published_values import Release
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.release import release
 from policyc_runtime.sources import read_events
 from policyc_runtime.sources.history import History
 from policyc_runtime.sources.moments import EPOCH, MICROSECOND, moment_of
@@ -297,3 +300,46 @@ def test_the_end_of_a_line_that_is_too_long_is_no_line():
 def test_moments_are_read_as_a_run_reads_them():
     """The moment of a test is the one that the follower keeps."""
     assert moment_of(moment(BEGIN + 1)) == BEGIN + 1
+
+
+@pytest.mark.parametrize(("hours", "positions", "taken"), [(23, False, True), (25, False, False), (25, True, True)])
+def test_what_is_long_past_is_not_published_without_its_events(
+    hours: int, positions: bool, taken: bool, tmp_path: Path
+) -> None:
+    """Lines that are piped in tell of now; those of a topic wait there, and are read before a step closes."""
+    plan = planned(tmp_path, VISITS.replace("horizon 4", "horizon 30"))
+    script = [] if positions else [(BEGIN + hours * HOUR + 61 * SECOND, "")]
+    late = Played(script, positions=positions, now=BEGIN + hours * HOUR + 61 * SECOND)
+    if taken:
+        steps = follow(plan, tmp_path, late, stopping=lambda: (tmp_path / "out.csv").exists())
+        assert steps[0].stop == hours
+        return
+    with pytest.raises(DataError, match="steps 0 to 24 of the stream are over already") as refused:
+        follow(plan, tmp_path, late)
+    assert (refused.value.code, "--steps 25" in str(refused.value.help)) == ("E0864", True)
+    assert not (tmp_path / "l").exists()
+
+
+def test_the_past_is_released_first_and_then_followed(tmp_path: Path) -> None:
+    """As the refusal says: nothing is refused then, and the rest comes as it does."""
+    plan = planned(tmp_path, COUNTED.replace("horizon 4", "horizon 30"))
+    found = events(40)
+    past = tmp_path / "past.csv"
+    with past.open("w", newline="") as out:
+        writer = csv.DictWriter(out, found[0][1])
+        writer.writeheader()
+        writer.writerows(said for _, said in found)
+    given = {"continued": True, "pin": None, "output": tmp_path / "out.csv", "randomness": SimulationRandomness(3)}
+    write_release(release(plan, past, tmp_path / "l", steps=25, **given), tmp_path / "out.csv")
+    now = BEGIN + 26 * HOUR + 61 * SECOND
+    follow(plan, tmp_path, Played([(now, "")], now=now))
+    assert rows(tmp_path)[-1]["step"] == "25"
+
+
+def test_a_stream_ends_with_its_input_however_short_its_steps_are(tmp_path: Path) -> None:
+    """What is due then is published, and nothing more, even where one more step is over whenever one is published."""
+    plan = planned(tmp_path, VISITS.replace("step 1h", "step 1s").replace("horizon 4", "horizon 600"))
+    last = BEGIN + 10 * SECOND
+    script = [(at, "") for at in range(BEGIN, last + 1, SECOND)]
+    told = follow(plan, tmp_path, Played(script), lateness=SECOND, pause=2 * SECOND)
+    assert 5 <= told[-1].stop <= 13

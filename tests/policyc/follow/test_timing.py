@@ -134,7 +134,7 @@ def test_delays_of_the_machine_tell_nothing(full):
     bound = max(0.51, 0.5 + 4 * np.sqrt(0.25 / (count // 2)))
     said = accuracy(np.array(found), secret)
     print(f"{count} delays: {said:.4f} of them told, of the work {accuracy(np.array(worked), secret):.4f}")
-    assert accuracy(np.array(worked), secret) > 0.9
+    assert accuracy(np.array(worked), secret) > 0.75  # beside other work, too
     assert said <= bound
 
 
