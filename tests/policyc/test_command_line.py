@@ -322,6 +322,9 @@ def test_wrong_usage_exits_2(tmp_path):
     """An unknown command or a missing option is a usage error."""
     assert policyc("publish", cwd=tmp_path).returncode == 2
     assert policyc("run", "x.plan", cwd=tmp_path).returncode == 2
+    gaps = policyc("run", "x.plan", "--input", "e.csv", "--output", "o.csv", "--gaps", "zero", cwd=tmp_path)
+    assert gaps.returncode == 2
+    assert "with `--counts`" in gaps.stderr
 
 
 def test_a_certificate_is_signed_and_checked(fleet):

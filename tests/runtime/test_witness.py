@@ -118,6 +118,26 @@ def test_pairs_of_states_are_compared_by_releases(monkeypatch: pytest.MonkeyPatc
         assert some.nats == pytest.approx(every.nats, rel=1e-9)
 
 
+FORGOTTEN = """policy far "two groups, one of which is forgotten at once"
+stream s { user u time t cell k in {"c"} otherwise "o" step 1d horizon unbounded start "2024-01-01" population 1_000 }
+release r = count(s) by k
+target alpha_dpt(alpha = 0.1)
+target alpha_dpt(alpha = 0.1, window = 3 steps)
+correlation markov(forward = [[0.999999, 1e-06], [1e-06, 0.999999]], initial = stationary, evidence = "x") for slow
+correlation markov(forward = [[0.6, 0.4], [0.980392157, 0.019607843]], initial = stationary, evidence = "x") for fast
+deliver realtime
+"""
+
+
+def test_far_out_where_rounding_leaves_no_likelier_cell_outputs_end(tmp_path: Path) -> None:
+    """Thousands of steps away they tell less than a double holds; what is stated is reached without them."""
+    (tmp_path / "far.policy").write_text(FORGOTTEN)
+    plan = compile_policy(tmp_path / "far.policy").plan
+    told = {witness.group: witness for witness in witnesses_of(plan)}
+    assert set(told) == {"slow", "fast"}
+    assert all(run.cells for witness in told.values() for run in witness.outputs)
+
+
 @pytest.mark.parametrize("horizon", [1, 2, 7, 400])
 def test_in_two_states_what_is_reached_is_what_is_promised(horizon: int) -> None:
     """To six digits, where both states are alike: the recursion of CAO17 is exact there."""

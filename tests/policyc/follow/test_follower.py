@@ -311,7 +311,7 @@ def test_what_is_long_past_is_not_published_without_its_events(
     script = [] if positions else [(BEGIN + hours * HOUR + 61 * SECOND, "")]
     late = Played(script, positions=positions, now=BEGIN + hours * HOUR + 61 * SECOND)
     if taken:
-        steps = follow(plan, tmp_path, late, stopping=lambda: (tmp_path / "out.csv").exists())
+        steps = follow(plan, tmp_path, late, stopping=(tmp_path / "out.csv").exists)
         assert steps[0].stop == hours
         return
     with pytest.raises(DataError, match="steps 0 to 24 of the stream are over already") as refused:
