@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from policyc_runtime.sources.input_table import InputTable, opened, repeated_col
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SUFFIX = ".parquet"
+SUFFIX, MAGIC = ".parquet", b"PAR1"
 PATTERN = set("*?[")
 LEFT_OUT = ("_", ".")
 
@@ -55,6 +55,26 @@ def parquet_files(folder: Path) -> list[str]:
             reason = "it does not lie in folders of the same columns (`column=value`) as the others"
             raise unreadable(folder / name, reason, "name a folder whose files all do")
     return sorted(found)
+
+
+def torn_file(folder: Path) -> Path | None:
+    """The first file of a folder that does not begin and end as Parquet does, None where all do; of a file itself."""
+    if folder.is_file():
+        return folder
+    return next((folder / name for name in parquet_files(folder) if not _is_whole(folder / name)), None)
+
+
+def _is_whole(file: Path) -> bool:
+    with suppress(OSError), file.open("rb") as content:
+        begin = content.read(len(MAGIC))
+        content.seek(-len(MAGIC), os.SEEK_END)
+        return begin == content.read() == MAGIC
+    return False
+
+
+def not_there(path: Path) -> str:
+    """What to do about a name that is no file's."""
+    return "patterns are not read: name the folder of the files" if PATTERN & set(path.name) else "check the name"
 
 
 def partition_columns(name: str) -> list[str]:

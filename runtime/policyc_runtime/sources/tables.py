@@ -28,7 +28,7 @@ from policyc_runtime.sources.connection import connect as connect  # noqa: PLC04
 from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
 from policyc_runtime.sources.engines.remote import RemoteTable
 from policyc_runtime.sources.engines.session import DuckDBSession, Session
-from policyc_runtime.sources.folders import folder_table, open_folder, parquet_files, place_in
+from policyc_runtime.sources.folders import folder_table, not_there, open_folder, parquet_files, place_in, torn_file
 from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
 from policyc_runtime.sources.input_table import opened as opened  # noqa: PLC0414
 from policyc_runtime.sources.input_table import repeated_columns, typed_table, unreadable
@@ -117,7 +117,8 @@ def reading(place: Place) -> Iterator[None]:
         elif path == MEMORY:
             reason = "its columns cannot be read to their end"
         elif is_parquet(path):
-            reason = "it is not a whole Parquet file" if path.is_file() else "a file of it is not a whole Parquet file"
+            torn = torn_file(path)
+            reason, where = f"{'it' if torn else 'a file of it'} is not a whole Parquet file", str(torn or path)
         else:
             reason = "it is not well-formed CSV"
         raise unreadable(path, reason, "repair the file, or write it again", where) from None
@@ -213,7 +214,7 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
     require_here(path)
     file = Path(path)
     if not file.exists():
-        raise unreadable(file, "there is no such file", "check the name")
+        raise unreadable(file, "there is no such file", not_there(file))
     if file.is_dir():
         with open_folder(file) as base:
             with reading(file):

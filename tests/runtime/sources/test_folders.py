@@ -154,3 +154,15 @@ def test_one_simulated_file_marks_all(tmp_path):
     assert not says_simulated(tmp_path / "in")
     write(tmp_path / "in/b.parquet", event("b", "EWR") + ", true AS simulated")
     assert says_simulated(tmp_path / "in")
+
+
+@pytest.mark.parametrize("cut", [0, 3, 50, -1])
+def test_a_broken_file_is_named(cut, tmp_path):
+    """Of many the one that is cut short; a pattern is no name, and says so."""
+    for name in "abc":
+        write(tmp_path / f"in/{name}.parquet", event(name, "EWR"))
+    whole = (tmp_path / "in/b.parquet").read_bytes()
+    (tmp_path / "in/b.parquet").write_bytes(whole[:cut])
+    found = refused(tmp_path / "in")
+    assert (found.where, found.because) == (str(tmp_path / "in/b.parquet"), "it is not a whole Parquet file")
+    assert "name the folder" in refused(tmp_path / "in/*.parquet").help
