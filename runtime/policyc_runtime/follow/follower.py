@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from policyc_runtime.published_values import Release
 
 LONGEST_READ = 500_000  # microseconds: how soon a signal is answered
-FEW_OVER, DAY = 10, 86_400_000_000  # steps, and microseconds, that may be over when a stream begins
 TOGETHER = 1024  # steps that were due while nobody was there are released in groups of so many
 
 
@@ -111,20 +110,6 @@ def require_followable(plan: Plan) -> None:
         )
 
 
-def _require_present(times: Timetable, now: int) -> None:
-    """Nothing when few steps of a stream that begins are over, or less than a day: others had no chance of an event."""
-    over = times.closed(now)
-    if over > FEW_OVER and times.closes(over - 1) - times.start > DAY:
-        raise DataError(
-            "E0864",
-            f"steps 0 to {over - 1} of the stream are over already",
-            where="--start, or `start` in the policy",
-            because="they would be published as if nobody had been there, and cannot be published again",
-            help="begin the stream now or later; what is past is released first, from its events: `policyc run "
-            f"DIRECTORY --input PAST --continued --steps {over} --output OUT`, and then followed",
-        )
-
-
 class Follower:
     """A plan, where its events come from and where its values go.
 
@@ -175,8 +160,6 @@ class Follower:
         with followed_alone(ledger), Arrivals(ledger, wanted_columns(plan)) as arrivals, ExitStack() as stack:
             released, fixed = self._released()
             times = Timetable(plan, self._start(fixed), self._options.lateness, self._options.pause)
-            if not released and not self._source.tells_waiting:  # what is past waits nowhere
-                _require_present(times, self._clock.now())
             intake = Intake(plan, times.start)
             stack.callback(intake.close)
             arrivals.close_steps(released)

@@ -302,26 +302,8 @@ def test_moments_are_read_as_a_run_reads_them():
     assert moment_of(moment(BEGIN + 1)) == BEGIN + 1
 
 
-@pytest.mark.parametrize(("hours", "positions", "taken"), [(23, False, True), (25, False, False), (25, True, True)])
-def test_what_is_long_past_is_not_published_without_its_events(
-    hours: int, positions: bool, taken: bool, tmp_path: Path
-) -> None:
-    """Lines that are piped in tell of now; those of a topic wait there, and are read before a step closes."""
-    plan = planned(tmp_path, VISITS.replace("horizon 4", "horizon 30"))
-    script = [] if positions else [(BEGIN + hours * HOUR + 61 * SECOND, "")]
-    late = Played(script, positions=positions, now=BEGIN + hours * HOUR + 61 * SECOND)
-    if taken:
-        steps = follow(plan, tmp_path, late, stopping=(tmp_path / "out.csv").exists)
-        assert steps[0].stop == hours
-        return
-    with pytest.raises(DataError, match="steps 0 to 24 of the stream are over already") as refused:
-        follow(plan, tmp_path, late)
-    assert (refused.value.code, "--steps 25" in str(refused.value.help)) == ("E0864", True)
-    assert not (tmp_path / "l").exists()
-
-
 def test_the_past_is_released_first_and_then_followed(tmp_path: Path) -> None:
-    """As the refusal says: nothing is refused then, and the rest comes as it does."""
+    """By a run that takes in new rows; nothing is refused then, and the rest comes as it does."""
     plan = planned(tmp_path, COUNTED.replace("horizon 4", "horizon 30"))
     found = events(40)
     past = tmp_path / "past.csv"
