@@ -148,6 +148,10 @@ def _check_values(
     )
 
 
+class MissingCountsError(DataError):
+    """Rows that leave out a step or a cell."""
+
+
 def _check_once(path: Place, places: NDArray[np.int64]) -> None:
     """No step and cell, told by step times cells plus cell, comes twice."""
     _, first = np.unique(places, return_index=True)
@@ -165,10 +169,11 @@ def _check_complete(path: Place, places: NDArray[np.int64], release: ReleasePlan
     if not np.array_equal(np.sort(places), wanted):
         step, cell = divmod(int(np.setdiff1d(wanted, places)[0]), cells)
         which = f" of cell `{release.cells[cell]}`" if release.query.by is not None else ""
-        raise not_counts(
+        raise MissingCountsError(
+            "E0818",
             f"the count{which} at step {step} is missing",
-            str(path),
-            f"give every step from {since} on, and 0 where nobody is; or say `--gaps zero`, if that is what no row "
+            where=str(path),
+            help=f"give every step from {since} on, and 0 where nobody is; or say `--gaps zero`, if that is what no row "
             "means; new rows alone need `--continued`, after one such run with the whole history",
         )
 

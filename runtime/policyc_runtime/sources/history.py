@@ -30,7 +30,7 @@ from policyc_runtime.files import PRIVATE_MODE, draft, is_full, place
 from policyc_runtime.ledger_file import overtaken, policy_hash
 from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, make_private
 from policyc_runtime.sources.calendar import calendar_of
-from policyc_runtime.sources.count_rows import Gaps
+from policyc_runtime.sources.count_rows import Gaps, MissingCountsError
 from policyc_runtime.sources.counts import read_counts
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.engines.session import DuckDBSession
@@ -240,7 +240,7 @@ class History:
                 since=done,
                 spill=None if done else spill,
             )
-        except DataError:
+        except MissingCountsError:
             if not self._known and any(self._found):
                 raise unusable_history(self.path, "it is not there any more", self._plan) from None
             raise
