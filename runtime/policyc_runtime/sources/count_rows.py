@@ -173,8 +173,8 @@ def _check_complete(path: Place, places: NDArray[np.int64], release: ReleasePlan
             "E0818",
             f"the count{which} at step {step} is missing",
             where=str(path),
-            help=f"give every step from {since} on, and 0 where nobody is; or say `--gaps zero`, if that is what no row "
-            "means; new rows alone need `--continued`, after one such run with the whole history",
+            help=f"give every step from {since} on, and 0 where nobody is; or say `--gaps zero`, if that is what no "
+            "row means; new rows alone need `--continued`, after one such run with the whole history",
         )
 
 
