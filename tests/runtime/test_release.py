@@ -365,6 +365,9 @@ def test_a_table_in_memory_begins_no_ledger(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="a DataFrame is neither a file, nor a table, nor counts"):
         release(make_plan(), DataFrame(), tmp_path / "l", pin=None)  # type: ignore[arg-type]
+    rows = [{"tailnum": "a", "departed_at": "2013-01-11T08:00:00"}]
+    with pytest.raises(DataError, match="a list of rows is neither a file, nor a table, nor counts"):
+        release(make_plan(), rows, tmp_path / "l", pin=None)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 

@@ -39,10 +39,12 @@ def check_data(data: Data) -> None:
     """Nothing where there is a file, or something in memory; so that no ledger is begun for anything else."""
     if isinstance(data, str | Path):
         require_here(data)
-    elif not isinstance(data, CheckedRows | np.ndarray | Mapping | Sequence | ArrowStream):
+        return
+    named = isinstance(data, Sequence) and len(data) > 0 and isinstance(data[0], Mapping)
+    if named or not isinstance(data, CheckedRows | np.ndarray | Mapping | Sequence | ArrowStream):
         raise DataError(
             "E0818",
-            f"a {type(data).__name__} is neither a file, nor a table, nor counts",
+            f"a {type(data).__name__}{' of rows' if named else ''} is neither a file, nor a table, nor counts",
             where="events_or_counts",
             because="events are read from a file, or from a table with `__arrow_c_stream__`; counts in memory are an "
             "array (steps, cells), or one a release",
