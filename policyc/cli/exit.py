@@ -22,13 +22,17 @@ REMEDIES = {  # by what the system says
 }
 
 
+class Interrupted(Exception):  # noqa: N818  no mistake of anybody's
+    """Ctrl-C while a command runs: of a `KeyboardInterrupt` typer makes a silent exit 130."""
+
+
 def guarded(command: Callable[[], object]) -> int:
     """Run a command; 0 when fine, 1 on findings, 2 on wrong usage, 3 on an internal error."""
     try:
         command()
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else FINDINGS
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         return _interrupted()
     except BrokenPipeError:
         return FINDINGS

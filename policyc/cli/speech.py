@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from policyc import progress
+from policyc.cli.exit import Interrupted
 
 QUIET = "policyc.quiet"
 _quiet = ContextVar("quiet", default=False)
@@ -37,6 +38,8 @@ class QuietCommand(TyperCommand):
         told = _quiet.set(bool(ctx.meta.get(QUIET)))
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
         finally:
             _quiet.reset(told)
 

@@ -228,6 +228,26 @@ def test_a_run_says_what_it_means_that_another_process_was_used(fleet, process):
     assert run_record(plan, later, [])["processes_from_step"] == 7
 
 
+@pytest.mark.parametrize("command", ["compile", "run", "verify", "simulate"])
+def test_an_interrupted_command_says_so_and_exits_1(command, fleet, tmp_path, capsys, monkeypatch):
+    """Ctrl-C within a command is answered in words, as anywhere else."""
+    monkeypatch.chdir(fleet)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("policyc_runtime.plan.load_plan", interrupted)
+    monkeypatch.setattr("policyc.pipeline.compile_policy", interrupted)
+    monkeypatch.setattr("policyc.compile_policy", interrupted)
+    given = {
+        "compile": ["fleet.policy", "-o", str(tmp_path / "x.plan")],
+        "run": ["fleet.plan", "--input", "departures_january.csv.gz", "--output", str(tmp_path / "o.csv")],
+    }
+    arguments = [command, *given.get(command, ["fleet.plan"])]
+    assert guarded(lambda: app(arguments, standalone_mode=True)) == 1
+    assert capsys.readouterr().err == "interrupted; what the ledger holds is safe, run the same command again\n"
+
+
 @pytest.mark.law
 def test_an_interrupt_is_no_internal_error_while_data_are_read(capsys):
     """Ctrl-C in the middle of a query says what it was and exits 1, as anywhere else."""
