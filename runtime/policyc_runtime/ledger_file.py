@@ -120,6 +120,9 @@ def require_files(path: Path, pin: Path | None = None) -> None:
         for place in (path, seal_file(path), pin or pin_file(path), *private_files(path)):
             if place is not None and place.exists() and not place.is_file() and not place.is_dir():
                 raise damaged(place, "it is a pipe, a socket or a device, and no file", RESTORE)
+        for place in private_files(path):
+            if place.is_dir() or (place.is_symlink() and not place.exists()):
+                raise damaged(place, "it is a folder, or a link that leads to no file", RESTORE)
 
 
 @contextmanager

@@ -175,6 +175,25 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(place: Callable
     assert (claim.holds, claim.code, claim.where) == (False, "E0820", str(place(path)))
 
 
+@pytest.mark.parametrize(
+    "made", [Path.mkdir, lambda place: place.symlink_to("nowhere"), lambda p: p.symlink_to(p.name)]
+)
+@pytest.mark.parametrize("place", PLACES[3:])
+def test_a_private_file_is_a_file_or_is_not_there(
+    place: Callable[[Path], Path], made: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """A folder, and a link that leads nowhere, are neither, for `verify` as for a run."""
+    path, pin = tmp_path / "ledger.sqlite", tmp_path / PIN
+    release(PLAN, make_counts(5), path, pin=pin)
+    place(path).unlink(missing_ok=True)
+    made(place(path))
+    with pytest.raises(LedgerError) as caught:
+        release(PLAN, make_counts(7), path, pin=pin)
+    assert (caught.value.code, caught.value.where) == ("E0820", str(place(path)))
+    (claim,) = ledger_claims(PLAN, path, pin)
+    assert (claim.holds, claim.code, claim.where) == (False, "E0820", str(place(path)))
+
+
 def test_what_is_wrong_with_seal_or_pin_is_said_of_that_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing, emptied, and what may not be read, are three things, and of each the file is named."""
     seal, content = seal_file(path), seal_file(path).read_bytes()
