@@ -8,17 +8,9 @@ from policyc_check.errors import KernelError
 class RunError(KernelError):
     """A refusal that says its place, its reason and its remedy in a traceback, too."""
 
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        where: str | None = None,
-        because: str | None = None,
-        help: str | None = None,  # noqa: A002  the word every diagnostic uses
-    ) -> None:
-        super().__init__(code, message, where=where, because=because, help=help)
-        for mark, text in (("--> ", where), ("= because: ", because), ("= help: ", help)):
+    def __init__(self, code: str, message: str, **told: str | None) -> None:
+        super().__init__(code, message, **told)
+        for mark, text in (("--> ", self.where), ("= because: ", self.because), ("= help: ", self.help)):
             if text:
                 self.add_note(f"  {mark}{text}")
 

@@ -16,13 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policyc_runtime.sources.input_table import InputTable, opened, repeated_columns, typed_table, unreadable
+from policyc_runtime.sources.input_table import PATTERN, InputTable, opened, repeated_columns, typed_table, unreadable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SUFFIX, MAGIC = ".parquet", b"PAR1"
-PATTERN = set("*?[")
+SUFFIX, PARQUET = ".parquet", b"PAR1"  # how such files are named, begin and end
 LEFT_OUT = ("_", ".")
 
 
@@ -66,15 +65,10 @@ def torn_file(folder: Path) -> Path | None:
 
 def _is_whole(file: Path) -> bool:
     with suppress(OSError), file.open("rb") as content:
-        begin = content.read(len(MAGIC))
-        content.seek(-len(MAGIC), os.SEEK_END)
-        return begin == content.read() == MAGIC
+        begin = content.read(len(PARQUET))
+        content.seek(-len(PARQUET), os.SEEK_END)
+        return begin == content.read() == PARQUET
     return False
-
-
-def not_there(path: Path) -> str:
-    """What to do about a name that is no file's."""
-    return "patterns are not read: name the folder of the files" if PATTERN & set(path.name) else "check the name"
 
 
 def partition_columns(name: str) -> list[str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SHOWN_COLUMNS = 20
+PATTERN = set("*?[")
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,11 @@ def repeated_columns(connection: DuckDBPyConnection, files: Iterable[str]) -> fr
 def opened(descriptor: int) -> str:
     """A name for an open file that means nothing else."""
     return f"/dev/fd/{descriptor}"
+
+
+def not_there(path: Path) -> str:
+    """What to do about a name that is no file's."""
+    return "patterns are not read: name the folder of the files" if PATTERN & set(path.name) else "check the name"
 
 
 def unreadable(file: Place, reason: str, remedy: str, where: str | None = None) -> DataError:

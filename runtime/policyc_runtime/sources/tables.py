@@ -28,10 +28,10 @@ from policyc_runtime.sources.connection import connect as connect  # noqa: PLC04
 from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
 from policyc_runtime.sources.engines.remote import RemoteTable
 from policyc_runtime.sources.engines.session import DuckDBSession, Session
-from policyc_runtime.sources.folders import folder_table, not_there, open_folder, parquet_files, place_in, torn_file
+from policyc_runtime.sources.folders import PARQUET, folder_table, open_folder, parquet_files, place_in, torn_file
 from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
+from policyc_runtime.sources.input_table import not_there, repeated_columns, typed_table, unreadable
 from policyc_runtime.sources.input_table import opened as opened  # noqa: PLC0414
-from policyc_runtime.sources.input_table import repeated_columns, typed_table, unreadable
 from policyc_runtime.sources.memory import HANDED, MEMORY, CheckedRows, HeldTable, Place, Rows
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
-GZIP, PARQUET = b"\x1f\x8b", b"PAR1"  # how such files begin
+GZIP = b"\x1f\x8b"  # how such files begin
 SIMULATED = "simulated"  # the column that simulated events have
 FileState: TypeAlias = tuple[int, int, int]
 ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
