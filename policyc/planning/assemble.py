@@ -16,12 +16,12 @@ from policyc.planning.comparison import Choice
 from policyc.planning.draft import Draft, DraftRelease, draft_of
 from policyc.planning.leakage.gaps import FINE
 from policyc.planning.leakage.inheritance import (
-    Shown,
     accepted_inheritance,
     digits_for,
     shown_by_pairs,
     stated_inheritance,
 )
+from policyc.planning.leakage.proposals import Shown
 from policyc.planning.leakage.repeats import patterns
 from policyc.planning.leakage.witness import stated_witness
 from policyc.planning.made import made_records

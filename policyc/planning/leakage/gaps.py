@@ -12,7 +12,7 @@ from policyc.planning.leakage.losses import Losses
 
 Floats = NDArray[np.float64]
 
-FINE, ROUGH = 5, (0, 1, 2, 3)  # leading binary digits of a gap that are kept; of 0 none is
+EVERY, FINE, ROUGH = 64, 5, (0, 1, 2, 3)  # leading binary digits of a gap that are kept; of 0 none is
 MANY = 256  # states, of which a law more takes a while
 _CLEARLY = 1e-9  # of what releases leak, by which steps between them have to leak less
 
@@ -57,9 +57,31 @@ def enough_digits(
             return FINE
     if any(side.row_tolerance for side in sides):
         return ROUGH[0]
+    return _fewest(epsilons, find, least, FINE, most)
+
+
+def enough_around(epsilons: Floats, sides: tuple[Losses, Losses], find: Callable[[int], tuple[Floats, Floats]]) -> int:
+    """The same of a period that repeats for ever: its steps inherit from the last release, or from the step before.
+
+    Args:
+        epsilons: (T,) budgets of the period.
+        sides: both directions.
+        find: as above.
+    """
+    released = epsilons > 0
+    if released.all() or not released.any() or any(s.settled or len(s.loss(1, 1).matrix) < MANY for s in sides):
+        return EVERY
+    return _fewest(epsilons, find, ROUGH[0], EVERY)
+
+
+def _fewest(
+    epsilons: Floats, find: Callable[[int], tuple[Floats, Floats]], least: int, else_: int, most: float = math.inf
+) -> int:
+    """The fewest digits by which less leaks between releases than at them, or more than `most` at them."""
+    released = epsilons > 0
     for digits in (some for some in ROUGH if some >= least):
         before, after = find(digits)
         leakage = before + epsilons + after
         if leakage[~released].max() <= leakage[released].max() * (1 - _CLEARLY) or leakage[released].max() > most:
             return digits
-    return FINE
+    return else_

@@ -32,7 +32,9 @@ def useful_lags(chain: Chain, most: int = 64) -> tuple[int, ...]:
         return (1,)
     lags = {1}
     for side in losses_of(chain):
-        lags.update(_useful(side, most))
+        if most not in side.lags:
+            side.lags[most] = _useful(side, most)
+        lags.update(side.lags[most])
     return tuple(sorted(lags))
 
 

@@ -10,6 +10,7 @@ Source: CAO17 (the function and Algorithm 1). The hull is ours.
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
@@ -73,6 +74,9 @@ class LossFunction:
         if isinstance(alpha, np.ndarray) and alpha.ndim:
             return self._array(np.asarray(alpha, dtype=np.float64))
         a = float(alpha)
+        if 0 <= a <= self._begun[0]:
+            breaks, vertices = self._begun[1]
+            return vertices[bisect_right(breaks, a)].loss(a)
         if not a >= 0:
             raise ValueError("leakage is at least 0")
         if not self._asked and a < 50 and self.row_tolerance == 0:
@@ -153,7 +157,9 @@ class LossFunction:
     @cached_property
     def _hull(self) -> tuple[list[float], list[Vertex]]:
         """Vertices by falling D, and the alphas at which the next one takes over."""
-        return self._corners(kept_hull(self._distinct))
+        found = self._corners(kept_hull(self._distinct))
+        self._begun = sys.float_info.max, found
+        return found
 
     def _hull_up_to(self, alpha: float) -> tuple[list[float], list[Vertex]]:
         """The hull; of hundreds of states as much of it as tells the losses of leakages up to alpha, nats.

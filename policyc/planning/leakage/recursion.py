@@ -11,8 +11,9 @@ Source: CAO17 for k = 1. Larger lags are ours.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,7 @@ Sum = Callable[[float, float], float]
 Pass = Callable[[int, int, float], float]
 
 _NEAR = 1e-14  # of leakage, by which it may differ and yet grow evenly
+NOTHING = -1, 0.0  # before the first released step
 CYCLE = 6  # periods; last digits may come back only every second or third one
 
 
@@ -72,24 +74,21 @@ def inherited(
     shown_by = np.zeros(len(epsilons), dtype=np.int64)
     budget = epsilons.item  # of a step; a list of all would cost more than the few steps that are looked at
     last = -1  # the last released step
+    recent: deque[tuple[int, float]] = deque(maxlen=lags[-1])  # released steps that are looked at, and their budgets
     t = 0
 
     def bound_at(t: int, gap: int) -> tuple[float, int]:
         """The least bound, and its lag."""
-        value, by, kept = math.inf, 0, FINE if budget(t) > 0 else digits
-        spent, k = 0.0, gap  # nothing is spent inside the gap
-        for lag in lags if gap in lags else sorted({*lags, gap}):
+        value, by, spent = math.inf, 0, 0.0
+        step, nats = next(earlier := reversed(recent), NOTHING)
+        for lag, way in _ways(lags, gap, FINE if budget(t) > 0 else digits):
             if lag > t:
                 break
-            if lag < gap:  # it ends inside the gap
-                continue
-            while k < lag:
-                spent = add(spent, budget(t - k))
-                k += 1
+            while step > t - lag:
+                spent = add(spent, nats)
+                step, nats = next(earlier, NOTHING)
             if spent >= value:
                 break
-            # where the law over a gap is not looked at, by what the step before inherits, as nothing was released there
-            way = lag if lag in lags or coarse(lag, kept) == lag else 1
             bound = add(spent, pass_on(t, way, leaked.item(t - way)))
             if bound < value:
                 value, by = finish(bound, way), way
@@ -105,7 +104,9 @@ def inherited(
             value, by = bound_at(t, t - last) if last >= 0 else (0.0, 0)
             result[t], shown_by[t] = value, by
             leaked[t] = add(e, value)
-            last = t if e > 0 else last
+            if e > 0:
+                last = t
+                recent.append((t, e))
             t += 1
             if not period:
                 continue
@@ -127,7 +128,19 @@ def inherited(
                 continue
             _go_on((result, leaked, shown_by), t, end, length, more)
             t, last = end, next(step for step in range(end - 1, -1, -1) if budget(step) > 0)
+            recent.clear()
+            recent.extend((step, budget(step)) for step in range(max(0, end - lags[-1]), end) if budget(step) > 0)
     return result, shown_by
+
+
+@lru_cache(maxsize=4096)
+def _ways(lags: tuple[int, ...], gap: int, digits: int) -> list[tuple[int, int]]:
+    """Lags that do not end inside a gap, and the lag by which each is bounded, sorted.
+
+    Where the law over a gap is not looked at, by what the step before inherits, as nothing was released there.
+    """
+    every = [lag for lag in sorted({*lags, gap}) if lag >= gap]
+    return [(lag, lag if lag in lags or coarse(lag, digits) == lag else 1) for lag in every]
 
 
 def _more(leaked: Floats, t: int, period: int, spent: float) -> bool:

@@ -102,12 +102,19 @@ class Mixture(Chain):
     def smoothed(self, amount: float) -> Mixture:
         """Each group on its chain (P + s) / (1 + m s)."""
         of = None if self.belongs is None else self.of.tolist()
-        return Mixture([_smoothed(chain, amount) for chain in self.chains], self.shares, of)
+        return Mixture([_Smoothed(chain, amount) for chain in self.chains], self.shares, of)
 
 
-def _smoothed(chain: Chain, amount: float) -> Chain:
-    forward = (chain.forward + amount) / (1.0 + chain.states * amount)
-    return Chain(forward=forward, initial=None if chain.is_stationary_start else chain.marginal(0))
+class _Smoothed(Chain):
+    """Users on the chain (P + s) / (1 + m s), whose stationary law is known as well as estimates need it."""
+
+    def __init__(self, chain: Chain, amount: float) -> None:
+        whole = 1.0 + chain.states * amount
+        forward = (chain.forward + amount) / whole
+        super().__init__(forward=forward, initial=None if chain.is_stationary_start else chain.marginal(0))
+        if chain.is_stationary_start:  # law (P + s) = law (1 + m s), where law s = s
+            law = np.linalg.solve(whole * np.eye(chain.states) - chain.forward.T, np.full(chain.states, amount))
+            self._laws = [law / law.sum()]
 
 
 @dataclass(frozen=True)
@@ -176,12 +183,6 @@ class CountProcess:
             return np.asarray(self.move.T @ rows)
         rest, common = self._few_moves
         return np.asarray(rest @ rows + common @ rows)
-
-    def carried(self, covariance: Array) -> Array:
-        """P^T covariance P: of expectations one step later, (states, states)."""
-        if self._few_moves is None:
-            return np.asarray(self.move.T @ covariance @ self.move)
-        return self.moved(self.moved(covariance).T).T
 
     @property
     def settled(self) -> float:
@@ -267,7 +268,7 @@ class CountProcess:
             return self
         if amount == math.inf:
             return CountProcess(self.population, self.cells, None)
-        smooth = self.chain.smoothed(amount) if isinstance(self.chain, Mixture) else _smoothed(self.chain, amount)
+        smooth = self.chain.smoothed(amount) if isinstance(self.chain, Mixture) else _Smoothed(self.chain, amount)
         return CountProcess(self.population, self.cells, smooth)
 
 

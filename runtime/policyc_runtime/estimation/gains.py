@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyc_runtime.estimation.count_process import MANY
 from policyc_runtime.estimation.laplace_channel import site_precision
 from policyc_runtime.estimation.recursions import piece_at
 
@@ -120,12 +121,13 @@ class Forward:
         self.before.append(covariance)
         self.precision.append(precision)
         self.after.append(after)
-        pull = process.seen(after)
-        step = process.moved(np.eye(len(after)) - process.unseen(pull * precision))
-        self.pull.append(pull)
+        moved = process.moved(after)
+        gain = process.seen(moved)
+        step = process.move.T - process.unseen(gain * precision)
+        self.pull.append(process.seen(after))
         self.step.append(_less_means(process, step))  # states add up to 0, and all of it fades
-        self.gain.append(process.moved(pull))
-        self._moves.append(self._predicted.number(_symmetric(process.carried(after) + process.spread(t))))
+        self.gain.append(gain)
+        self._moves.append(self._predicted.number(_symmetric(process.moved(moved.T) + process.spread(t))))
         if t >= process.settled:
             self._known[now, label] = state
         return state
@@ -236,7 +238,12 @@ def _updated(process: CountProcess, covariance: Array, precision: Array) -> Arra
     root = np.sqrt(precision)
     gained = process.seen(covariance) * root
     inner = np.eye(len(root)) + root[:, None] * process.seen(gained.T).T
-    return _symmetric(covariance - gained @ np.linalg.solve(inner, gained.T))
+    if len(root) < MANY:
+        return _symmetric(covariance - gained @ np.linalg.solve(inner, gained.T))
+    from scipy.linalg import cholesky, solve_triangular  # start-up: few releases have so many values
+
+    half = solve_triangular(cholesky(inner, lower=True), gained.T, lower=True)
+    return np.asarray(covariance - half.T @ half)
 
 
 def combined(after: Array, information: Array) -> Array:

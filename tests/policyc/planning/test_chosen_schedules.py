@@ -71,13 +71,13 @@ def test_only_the_chosen_one_is_audited(policy, searches, monkeypatch):
 @pytest.mark.parametrize("policy", [SPARSE, "optimal"], indirect=True)
 def test_a_proposal_that_the_audit_refuses_is_not_planned(policy, searches, monkeypatch):
     """Where schedules are proposed with too little leakage, each is audited, and none is left."""
-    proposed = inheritance._recursion
+    proposed = inheritance.recursed
 
     def short(budgets, *given):
         nats, by = proposed(budgets, *given)
         return nats * 0.999, by
 
-    monkeypatch.setattr(inheritance, "_recursion", short)
+    monkeypatch.setattr(inheritance, "recursed", short)
     assemble._accepted.cache_clear()  # what was accepted of the same budgets before is true of them
     with pytest.raises(PolicyError) as refused:
         compile_policy(policy)

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.planning.leakage.gaps import FINE
-from policyc.planning.leakage.inheritance import audited_group, digits_for, proposed_group
+from policyc.planning.leakage.inheritance import (
+    audited_group,
+    audited_stationary_leakage,
+    digits_around,
+    digits_for,
+    proposed_group,
+)
 from policyc.planning.leakage.losses import Losses, losses_of
 from policyc.planning.leakage.recursion import both_sides, window_leakage
 from policyc.planning.leakage.settled_runs import largest_leakage
@@ -43,6 +49,33 @@ def test_the_largest_leakage_is_that_of_all_laws(data: st.DataObject) -> None:
     assert shown.largest() == all_laws.largest()
     assert (shown.windows(1) >= all_laws.windows(1)).all()
     assert (shown.windows(1) == proposed_group(budgets, chain, lags, digits=digits).windows(1)).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_the_largest_leakage_of_a_period_is_that_of_all_laws(data: st.DataObject) -> None:
+    """The same of what repeats for ever, whose numbers the check shows: each step between releases leaks no less."""
+    chain = staying(data.draw(st.sampled_from([0.0, 0.5, 0.9, 0.97])), seed=data.draw(st.integers(0, 9)))
+    budgets = np.zeros(data.draw(st.integers(2, 40)))
+    some = data.draw(st.lists(st.sampled_from([0.0, 0.03, 0.2, 0.5]), min_size=1, max_size=3))
+    apart = budgets[:: data.draw(st.integers(1, 20))]
+    apart[: len(some)] = some[: len(apart)]
+    lags = data.draw(st.sampled_from([1, (1, len(budgets)), (1, 2, 3)]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MANY, 2)
+        digits = digits_around(budgets, chain, lags)
+        found = audited_stationary_leakage(budgets.tolist(), chain, lags)
+    shown, all_laws = (audited_group(budgets, chain, lags, endless=True, digits=kept) for kept in (digits, None))
+    assert found == shown.largest()[0] == all_laws.largest()[0]
+    assert (shown.windows(1) >= all_laws.windows(1) * (1 - 1e-12)).all()  # each is raised by roundings of its own
+
+
+def test_few_laws_of_a_period_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a release every 17 steps 1, 17 and what is to be kept between; where users hardly stay, nothing."""
+    monkeypatch.setattr(MANY, 2)
+    budgets = np.zeros(17)
+    budgets[5] = 0.05
+    assert [digits_around(budgets, staying(stay), (1, 17)) for stay in (0.5, 0.8, 0.9, 0.95)] == [0, 1, 2, 3]
 
 
 def test_few_laws_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
