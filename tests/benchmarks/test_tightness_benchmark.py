@@ -58,6 +58,7 @@ def ratio(chain: Chain, budgets: np.ndarray) -> float:
     return least / attack.nats
 
 
+@pytest.mark.sampled(0, laws=5)
 @pytest.mark.parametrize("n", [2, 3, 5, 10, 20])
 @pytest.mark.parametrize("kind", KINDS)
 def test_tightness(kind, n, full, table):

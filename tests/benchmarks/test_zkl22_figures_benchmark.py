@@ -126,6 +126,7 @@ def test_figure_6_sequences(counts, table, matched):
     assert width["ours: gaussian + filter"] <= width["baseline-Normal"] * 1.05
 
 
+@pytest.mark.sampled(0, laws=3)
 @pytest.mark.parametrize(
     ("figure", "hourly", "epsilon", "matched"),
     [

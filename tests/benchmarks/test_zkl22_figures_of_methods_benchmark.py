@@ -82,6 +82,7 @@ def errors(stage, period, runs, names, *, matched):
 COMMON = ("baseline-Laplace", "baseline-Normal", "lmmse, best weight", "ours: gaussian + filter")
 
 
+@pytest.mark.sampled(0, laws=2)
 @pytest.mark.parametrize(
     ("figure", "kind", "others", "matched"),
     [

@@ -42,7 +42,7 @@ def test_the_check_is_small() -> None:
     assert max(sizes.values()) <= 300, sizes
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=3)
 @pytest.mark.parametrize("name", ["bikeshare", "checkins", "departures", "fleet", "speeds", "traffic", "wards"])
 def test_a_plan_is_checked_with_the_check_alone(
     name: str, compiled_gallery: Callable[[str], Compilation], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -172,6 +172,7 @@ def same(found: StepCounts, known: StepCounts) -> None:
         assert np.array_equal(values, found.counts[name]), name
 
 
+@pytest.mark.sampled(0, laws=8)
 @pytest.mark.parametrize("zone", ["", "UTC"])
 @pytest.mark.parametrize("case", CASES)
 def test_postgres_counts_the_same(case, zone, server, tmp_path):
@@ -185,6 +186,7 @@ def test_postgres_counts_the_same(case, zone, server, tmp_path):
         same(found, known)
 
 
+@pytest.mark.sampled(0, laws=4)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # py4j's
 @pytest.mark.parametrize(("zone", "case"), list(zip(itertools.cycle(["", "UTC"]), CASES, strict=False)))
 def test_spark_counts_the_same(case, zone, spark, tmp_path):

@@ -70,7 +70,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=2)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_stated_errors_are_those_of_runs(case, tmp_path):
     """Every level within 5 %, over simulated users; none errs more than its noise; the promise is kept."""

@@ -90,7 +90,7 @@ def away(plan: Plan, places: Whole, seed: int, *, agreeing: bool = True) -> dict
     return {name: values[name] - true[name] * units[name] for name in noisy}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, laws=2)
 @pytest.mark.parametrize("kind", CASES)
 def test_stated_errors_are_those_of_counts_that_stand_still(kind: str, tmp_path: Path) -> None:
     """Every level within 4 % and four standard errors of runs; the promise is kept."""

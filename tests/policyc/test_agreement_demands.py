@@ -156,7 +156,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=2)
 @pytest.mark.parametrize("case", CASES)
 def test_stated_errors_are_those_of_runs(case, tmp_path):
     """Of simulated users, where true counts keep what is asked now and then only."""

@@ -58,7 +58,7 @@ def checked_against_runs(plan, turns):
             assert abs(found - predicted.published) <= 3.5 * (stderr**2 + predicted.stderr**2) ** 0.5, error.release
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=2)
 @pytest.mark.parametrize("case", CASES)
 def test_stated_errors_are_those_of_runs(case, tmp_path):
     """Of simulated users, whatever the estimator, what is delivered when, and what else is asked."""

@@ -167,7 +167,7 @@ def test_which_half_of_the_noise_is_noticed_was_computed_beforehand(kind: str, n
         assert not record.attacks[0].notices_half_the_noise
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=2)
 @pytest.mark.parametrize("kind", [kind for kind in POLICIES if kind not in UNNOTICED])
 def test_no_attack_refutes_a_plan_and_half_the_noise_is_noticed(kind: str, tmp_path: Path) -> None:
     """Every kind of plan withstands its attacks; the same attacks refute half of its noise, where epsilon is not small.

@@ -118,7 +118,7 @@ RULES = [
 ]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=5)
 @pytest.mark.parametrize("case", RULES, ids=range(len(RULES)))
 def test_removing_a_unit_takes_away_its_own_and_nothing_else(case, tmp_path):
     """Of random events on days of 23, 24 and 25 hours: what is left without one user's day is the rest of the whole."""

@@ -67,7 +67,7 @@ def planned(folder: Path, text: str = POLICY, **words: object):
     return compile_policy(path).plan
 
 
-@pytest.mark.sampled(1, laws=9)
+@pytest.mark.sampled(1, laws=4)
 @pytest.mark.parametrize("signal", [AR1, SLOW, SEASON], ids=["ar1", "slow", "season"])
 @pytest.mark.parametrize(
     ("deliver", "estimate"),
@@ -94,7 +94,7 @@ def test_stated_errors_are_those_of_simulated_streams(
     assert abs(mean - release.predicted.published) <= 4 * np.hypot(stderr, release.predicted.stderr or 0) + 0.005 * mean
 
 
-@pytest.mark.sampled(2, laws=10)
+@pytest.mark.sampled(2, laws=4)
 @pytest.mark.parametrize("signal", [AR1, SLOW, SEASON, NO_MEAN], ids=["ar1", "slow", "season", "no mean"])
 @pytest.mark.parametrize(
     ("deliver", "estimate", "steps"),

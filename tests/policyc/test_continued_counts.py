@@ -129,7 +129,7 @@ def released(
     return entries(plan), {file.name: file.read_bytes() for file in folder.glob("out*.csv")}
 
 
-@pytest.mark.sampled(1, laws=10)
+@pytest.mark.sampled(1, laws=4)
 @pytest.mark.parametrize("name", PLANS)
 def test_new_counts_release_what_whole_histories_release(name: str, tmp_path: Path) -> None:
     """The same noise gives the same ledger and the same bytes: by number, by moment, and with the last step alone."""

@@ -72,7 +72,7 @@ def test_the_most_probable_values_are_those_expected(signal: str, mean: str, tmp
     assert np.abs([values[t][""] for t in range(STEPS)] - series.released[:, 0]).max() < 0.02
 
 
-@pytest.mark.sampled(3, laws=11)
+@pytest.mark.sampled(3, laws=4)
 @pytest.mark.parametrize("mechanism", ["gaussian()", "lmmse()", "lmmse(noise = binomial)", "laplace()"])
 @pytest.mark.parametrize("deliver", ["realtime", "within(4 steps)", "offline"])
 @pytest.mark.parametrize("signal", [AR, LISTED])

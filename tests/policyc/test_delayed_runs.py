@@ -68,7 +68,7 @@ def counts(plan: Plan) -> np.ndarray:
     return generator.multinomial(300, [0.5, 0.3, 0.2], STEPS)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=2)
 @pytest.mark.parametrize("case", CASES)
 def test_daily_runs_publish_what_one_run_publishes(case: str, tmp_path: Path) -> None:
     """One more step a day: the values are, to the last bit, those that one run makes of the same noise."""

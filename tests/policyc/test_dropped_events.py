@@ -52,7 +52,7 @@ def meant(name: str, events_a_step: int) -> float:
     return float(counted)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, laws=15)
 @pytest.mark.parametrize("name", RELEASES)
 @pytest.mark.parametrize(
     ("bound", "events_a_step"),

@@ -44,7 +44,7 @@ def planned(folder: Path, mechanism: str, objective: str) -> tuple[Plan, Path]:
     return compile_policy(path).plan, path
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize(
     ("mechanism", "objective"),
     [

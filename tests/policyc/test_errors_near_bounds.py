@@ -113,7 +113,7 @@ def streams(plan: Plan, typical: float) -> list[np.ndarray | SeriesProcess]:
     return [process if process.mean is not None else replace(process, mean=30.0)]
 
 
-@pytest.mark.sampled(3, laws=11)
+@pytest.mark.sampled(3, laws=4)
 @pytest.mark.parametrize(("way", "demands"), CASES)
 def test_a_page_is_true_of_streams_near_zero(way: str, demands: str, tmp_path: Path) -> None:
     """Streams at 0 and up to the stated error above it: noisy or published values err as the page says of them."""

@@ -124,7 +124,7 @@ def test_promises_about_single_steps(kind: str, tmp_path: Path, full: bool, work
     assert all(found[number] == (float(number) <= 100 and float(number) >= 1e-12) for number in found)
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=5)
 @pytest.mark.parametrize("mechanism", [*STREAMS, *ONE_SERIES])
 def test_promises_about_all_events_of_a_user(mechanism: str, tmp_path: Path, full: bool, works_or_is_refused) -> None:
     """Every epsilon, every delta and every participation bound is planned, or refused with one finding."""

@@ -154,7 +154,7 @@ def shared(folder: Path, estimate: str, deliver: str, share: str = "0.3", constr
     return compiled(folder, one + two.replace("locals", "guests") + rest, "20 steps")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=2)
 @pytest.mark.parametrize(
     ("estimate", "deliver"),
     [

@@ -92,7 +92,7 @@ def test_ready_counts_of_places_are_added_up(tmp_path):
     assert found["regions"].tolist() == [[4, 6, 290], [0, 10, 290]]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, laws=3)
 @pytest.mark.parametrize(
     ("estimate", "deliver"),
     [

@@ -90,7 +90,7 @@ NOISES = {
 }
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=4)
 @pytest.mark.parametrize("noise", NOISES)
 def test_noise_of_a_total_is_that_of_runs(make: Make, noise: str) -> None:
     """Independent noise adds up by variances, a common draw by its deviation, and noises that depend are simulated."""
@@ -110,7 +110,7 @@ def test_noise_of_a_total_is_that_of_runs(make: Make, noise: str) -> None:
         assert predicted.published == pytest.approx(12 * plan.releases[0].predicted.published)
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=3)
 @pytest.mark.parametrize("estimate", ["filter()", "smoother()", pytest.param("auto", marks=pytest.mark.law)])
 @pytest.mark.parametrize(
     "objective", ["mean_squared_error", pytest.param("mean_absolute_error", marks=pytest.mark.law)]

@@ -138,7 +138,7 @@ WAYS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, laws=4)
 @pytest.mark.parametrize("way", WAYS)
 def test_hours_add_up_to_their_days_exactly(make: Make, tmp_path: Path, way: str) -> None:
     """Whoever adds up the published hours of a day, as they are printed, has the published day: after any estimator."""

@@ -110,7 +110,7 @@ def folder(gallery: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=3)
 @pytest.mark.parametrize("name", GALLERY)
 def test_models_of_the_gallery_run_on_what_runs_write(
     name: str, folder: Path, gallery: Path, golden: Callable[[str, str], None]

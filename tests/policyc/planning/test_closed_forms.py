@@ -109,7 +109,7 @@ def declared(model: SignalModel) -> SeriesProcess:
     )
 
 
-@pytest.mark.sampled(0, laws=14)
+@pytest.mark.sampled(0, laws=6)
 @pytest.mark.parametrize("deliver", DELIVERIES)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_runs_have_the_error_that_was_computed(name, deliver, plan_of, full):
