@@ -130,7 +130,9 @@ def _source(name: str, properties: Mapping[str, str]) -> Source:
     from policyc_runtime.follow.kafka import Topic
     from policyc_runtime.follow.kafka_source import KafkaSource
 
-    return KafkaSource(Topic.of(name, properties))
+    topic = Topic.of(name, properties)
+    typer.echo(f"asking for {name}", err=True)  # brokers may be away for half a minute
+    return KafkaSource(topic)
 
 
 def _sinks(names: list[str], properties: Mapping[str, str]) -> Iterator[Sink]:
@@ -144,7 +146,9 @@ def _sinks(names: list[str], properties: Mapping[str, str]) -> Iterator[Sink]:
             from policyc_runtime.follow.kafka import Topic
             from policyc_runtime.follow.kafka_sink import KafkaSink
 
-            yield KafkaSink(Topic.of(name, properties))
+            topic = Topic.of(name, properties)
+            typer.echo(f"asking for {name}", err=True)
+            yield KafkaSink(topic)
         else:
             if name == "-":
                 _require_open(sys.stdout, "--output")

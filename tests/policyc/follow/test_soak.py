@@ -108,6 +108,7 @@ def end(process: subprocess.Popen[str], how: signal.Signals) -> None:
     process.send_signal(how)
     _, err = process.communicate(timeout=120)
     assert process.returncode in (-how if how == signal.SIGKILL else 0, 0), err
+    assert how == signal.SIGKILL or err.count("asking for kafka://") == 2  # before it waits for brokers
 
 
 def test_nothing_is_lost_or_twice_at_ten_thousand_events_a_second(tmp_path, full):
