@@ -199,8 +199,8 @@ class Pairs:
             return [Vertex(0.0, 0.0, 1.0)]
         apart = (self._upper > 0).astype(np.float32) @ (self._lower > 0).T.astype(np.float32) == 0
         if apart.any():  # two rows that share no column are the whole of it: no mu takes anything off
-            i, j = np.unravel_index(int(apart.argmax()), apart.shape)
-            return [self.vertex(int((j - i - 1) % self.n * self.n + i), start)]
+            q, d = divmod(int(apart.argmax()), self.n)
+            return [self.vertex((d - q - 1) % self.n * self.n + q, start)]
         pairs = np.arange(self.count)
         if not stop < (reach := self._reach):
             i, j = self.rows(pairs)

@@ -10,7 +10,7 @@ files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SUFFIX, PARQUET = ".parquet", b"PAR1"  # how such files are named, begin and end
 LEFT_OUT = ("_", ".")
+TYPE = "(type, type_length, converted_type, scale, precision, logical_type)"  # of a column of Parquet
 
 
 def parquet_files(folder: Path) -> list[str]:
@@ -104,20 +105,40 @@ def folder_table(connection: DuckDBPyConnection, folder: Path, base: str) -> Inp
     quoted = ["'" + f"{base}/{name}".replace("'", "''") + "'" for name in names]
     files = "[" + ", ".join(quoted) + "]"
     columns = connection.execute(
-        "SELECT name, count(DISTINCT file_name), count(DISTINCT (type, type_length, converted_type, scale, precision, "
-        f"logical_type)), count(*) FROM parquet_schema({files}) WHERE num_children IS NULL GROUP BY name"
+        f"SELECT name, count(DISTINCT file_name), count(DISTINCT {TYPE}), count(*) FROM parquet_schema({files}) "
+        "WHERE num_children IS NULL GROUP BY name"
     ).fetchall()
     partitions = [name.casefold() for name in partition_columns(names[0])]
     if {str(name).casefold() for name, *_ in columns} & set(partitions) or len(set(partitions)) < len(partitions):
         reason = "a column stands twice: in the files, or in the names of their folders"
         raise unreadable(folder, reason, "rename one of them")
-    uneven = frozenset(str(name) for name, there, kinds, _ in columns if there < len(names) or kinds > 1)
+    uneven = {str(name) for name, there, kinds, _ in columns if there < len(names) or kinds > 1}
     often = any(times > there for _, there, _, times in columns)  # as parts of a column may be, too
     repeated = repeated_columns(connection, quoted) if often else frozenset()
     hive = "true, hive_types_autocast = false" if partitions else "false"
     table = typed_table(connection, folder, f"read_parquet({files}, hive_partitioning = {hive})", repeated)
     even = {name: said for name, said in table.columns.items() if name not in uneven}
-    return replace(table, columns=even, types={**dict.fromkeys(uneven, ""), **table.types}, uneven=uneven)
+    types = {**dict.fromkeys(uneven, ""), **table.types}
+    return replace(table, columns=even, types=types, uneven=_differing(connection, names, quoted, uneven))
+
+
+def _differing(
+    connection: DuckDBPyConnection, names: Sequence[str], quoted: Sequence[str], uneven: set[str]
+) -> dict[str, str]:
+    """Of each column, in words, the first file that has it not, or of another type than the first file."""
+    first: dict[str, object] = {}
+    found: dict[str, str] = {}
+    for name, file in zip(names, quoted, strict=True):
+        if len(found) == len(uneven):
+            break
+        rows = connection.execute(f"SELECT name, {TYPE} FROM parquet_schema({file}) WHERE num_children IS NULL")
+        kinds = {str(column): kind for column, kind in rows.fetchall() if column in uneven}
+        for column in uneven - found.keys():
+            if column not in kinds:
+                found[column] = f"`{name}` does not have it"
+            elif first.setdefault(column, kinds[column]) != kinds[column]:
+                found[column] = f"in `{name}` it has another type than in `{names[0]}`"
+    return {**dict.fromkeys(uneven, "one file has it twice"), **found}
 
 
 def place_in(connection: DuckDBPyConnection, folder: Path, row: int) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.sources.memory import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from duckdb import DuckDBPyConnection
 
@@ -33,7 +33,7 @@ class InputTable:
         repeated: names that several columns have; none of them can be told from the others.
         rows: how many rows of data the file has at least, as counted without duckdb; None where nobody counted.
         checked: its rows were looked at when they came, and there may be none.
-        uneven: columns that some files of a folder have not, or have of another type.
+        uneven: columns that some files of a folder have not, or have of another type, and which file says so.
     """
 
     path: Place
@@ -43,7 +43,7 @@ class InputTable:
     repeated: frozenset[str] = frozenset()
     rows: int | None = None
     checked: bool = False
-    uneven: frozenset[str] = frozenset()
+    uneven: Mapping[str, str] = field(default_factory=dict)
 
     def require_all(self, read: int) -> None:
         """Nothing when no row was passed over.
@@ -77,7 +77,7 @@ class InputTable:
                 "E0811",
                 f"not all files have the column `{name}`, which is the policy's {meaning}, of one type",
                 where=str(self.path),
-                because="whoever is named by a number in one file and by text in another may be two users or one",
+                because=f"{self.uneven[name]}, and rows are neither left out nor read in two ways",
                 help="write all files of the folder with the same columns",
             )
         if others and len(self.columns) == 1 and all(part in next(iter(self.columns)) for part in (name, *others)):

@@ -110,14 +110,17 @@ def test_a_file_that_goes_while_it_is_read_is_one_message(what, tmp_path, monkey
 
 
 def test_columns_are_those_of_all_files(tmp_path):
-    """A user who is text in one file and a number in another is refused; columns of no concern may come and go."""
+    """A user who is text in one file and a number in another is refused, the file named; other columns may differ."""
     write(tmp_path / "in/a.parquet", event("7", "EWR"))
     write(tmp_path / "in/b.parquet", event("8", "EWR", 2) + ", 5 AS extra")
     assert counted(tmp_path / "in") == [[1, 0, 0, 19], [1, 0, 0, 19]]
     write(tmp_path / "in/c.parquet", event("9", "EWR").replace("'9'", "7"))
-    assert (refused(tmp_path / "in").code, "`tailnum`" in str(refused(tmp_path / "in"))) == ("E0811", True)
+    error = refused(tmp_path / "in")
+    assert (error.code, "`tailnum`" in str(error)) == ("E0811", True)
+    assert "in `c.parquet` it has another type than in `a.parquet`" in str(error.because)
     write(tmp_path / "in/c.parquet", "1 AS other")
-    assert refused(tmp_path / "in").code == "E0811"
+    error = refused(tmp_path / "in")
+    assert (error.code, "`c.parquet` does not have it" in str(error.because)) == ("E0811", True)
     write(tmp_path / "twice/origin=JFK/a.parquet", event("7", "EWR"))
     assert "twice" in str(refused(tmp_path / "twice").because)
 
