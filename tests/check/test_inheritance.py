@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import policyc.planning.leakage.inheritance as search
 from policyc import PolicyError, compile_policy
 from policyc.planning import assemble, candidates
+from policyc.planning.leakage import inheritance, proposals
 from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
 from policyc_check.errors import InvalidMatrixError, PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
@@ -254,7 +254,7 @@ def test_around_a_period_the_same_inequalities_hold() -> None:
 
 def test_a_wrong_search_is_found(gallery: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search forgets a tenth of what passes on, and believes itself: the check of its plan does not."""
-    right = search.inherited
+    right = proposals.inherited
 
     def wrong(*arguments: object, **named: object) -> tuple[np.ndarray, np.ndarray]:
         nats, lags = right(*arguments, **named)  # type: ignore[arg-type]
@@ -263,8 +263,8 @@ def test_a_wrong_search_is_found(gallery: Path, tmp_path: Path, monkeypatch: pyt
     policy = tmp_path / "traffic.policy"
     policy.write_text((gallery / "traffic.policy").read_text(encoding="utf-8"))
     good = compile_policy(policy).plan
-    monkeypatch.setattr(search, "inherited", wrong)
-    monkeypatch.setattr(search, "require_shown", lambda *_, **__: None)
+    monkeypatch.setattr(proposals, "inherited", wrong)
+    monkeypatch.setattr(inheritance, "require_shown", lambda *_, **__: None)
     assemble._accepted.cache_clear()  # what was accepted of the same budgets before is true of them
     with pytest.raises(PolicyError, match="leakage passed on between steps is larger than the plan says"):
         compile_policy(policy)

@@ -61,7 +61,7 @@ class LossFunction:
             self.relative_error += 1.01 * missed + (roundings(len(self.matrix)) + 3) * UNIT if missed > 0.9e-14 else 0.0
         last = {row.tobytes(): i for i, row in enumerate(self.matrix)}
         self._row = np.array(list(last.values()))
-        self._distinct = self.matrix[self._row]
+        self._distinct = self.matrix if len(last) == len(self.matrix) else self.matrix[self._row]
         self._asked = often and len(self._distinct) >= _LARGE
         self._begun: tuple[float, tuple[list[float], list[Vertex]]] = (-1.0, ([], []))  # up to which alpha, nats
 

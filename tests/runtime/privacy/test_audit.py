@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.planning.leakage import inheritance as audit_module
+from policyc.planning.leakage import proposals
 from policyc.planning.leakage.inheritance import audited_stationary_leakage, audited_total_leakage
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.recursion import supremum, total_leakage
@@ -147,7 +147,7 @@ def test_audited_supremum(n, seed, epsilon):
 
 def test_a_wrong_proposal_is_refused(monkeypatch):
     """If the hull proposed too little, the audit would refuse and name the number."""
-    monkeypatch.setattr(audit_module, "_outward", lambda width: 1 - 1e-9)
+    monkeypatch.setattr(proposals, "_outward", lambda width: 1 - 1e-9)
     with pytest.raises(PlanRejectedError) as caught:
         audited_total_leakage([0.5, 0.5, 0.5], Chain(forward=MATRICES["slide_F"]))
     assert caught.value.code == "E0801"
