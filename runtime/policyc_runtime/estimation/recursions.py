@@ -32,7 +32,13 @@ def piece_at(step: int) -> int:
 
 
 def apply_each(index: Index, matrices: Sequence[Array], rows: Array) -> Array:
-    """matrices[index[t]] @ rows[t] for every t, (T, m)."""
+    """matrices[index[t]] @ rows[t] for every t, (T, m); where most steps release nothing, most rows are 0."""
+    busy = rows.any(axis=1)
+    if not busy.all():
+        result = np.zeros((len(rows), len(matrices[index[0]])))
+        if busy.any():
+            result[busy] = apply_each(index[busy], matrices, rows[busy])
+        return result
     kinds, counts = np.unique(index, return_counts=True)
     if len(kinds) == 1:
         return _applied(matrices[kinds[0]], rows)
