@@ -107,6 +107,7 @@ WHICH = "The paper does not say which series is which: sizes of noise suit hours
 HEADS = ["method", "mean of the runs from the truth", "width of the band", "truth inside", "mean of the runs"]
 
 
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("matched", [False, True])
 def test_figure_6_sequences(counts, table, matched):
     """Ten runs are drawn; of forty, neither the band of `lmmse` nor ours is wider than that of plain noise."""

@@ -85,7 +85,7 @@ def test_a_plan_with_more_cells_than_its_noise_is_for_is_refused(tmp_path):
             verify(plan.model_copy(update={"releases": (altered, *others)}).sealed())
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_it_is_simulated_run_and_verified(neighbors, tmp_path):
     """From the command line: events of its own lose nothing, two runs, an audit that proves no more than is claimed."""

@@ -141,7 +141,7 @@ def test_the_page_and_the_plan_say_what_a_block_is(tmp_path):
     assert load_plan(tmp_path / "days.plan") == made.plan
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize(
     ("deliver", "estimate"), [("realtime", "mle()"), ("realtime", "filter()"), ("offline", "smoother()")]
 )

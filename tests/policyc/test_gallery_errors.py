@@ -73,7 +73,7 @@ def test_users_of_a_declared_chain_have_the_error_that_is_stated(compiled_galler
     require_stated(compiled_gallery(name).plan, 40)
 
 
-@pytest.mark.sampled(0, laws=2)
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize(
     ("users", "others"),
     [

@@ -156,7 +156,7 @@ release share = ratio(hourly, population, times = 100)
 """
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize(
     "more",
     [

@@ -67,7 +67,7 @@ def test_the_promise_is_the_mechanisms_epsilon(tmp_path, mechanism, horizon):
         assert rule.epsilon == 1
 
 
-@pytest.mark.sampled(0, laws=2)
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("mechanism", KINDS)
 @pytest.mark.parametrize("horizon", ["60 steps", "unbounded"])
 def test_through_a_chain_every_step_counts_as_its_worst(tmp_path, mechanism, horizon):
@@ -174,7 +174,7 @@ def test_a_window_of_one_step_is_divided(tmp_path, measured):
     assert (part.mechanism.window, part.mechanism.epsilon) == (1, 1)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, laws=1)
 @pytest.mark.parametrize("mechanism", KINDS)
 @pytest.mark.parametrize("promise", ["event_level(epsilon = 1.0)", "alpha_dpt(alpha = 1.0)"])
 def test_a_window_of_its_own_is_divided(tmp_path, mechanism, promise):

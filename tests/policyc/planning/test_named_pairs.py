@@ -67,7 +67,7 @@ def test_an_estimator_that_would_not_be_used_is_refused(
     assert f"`{estimate}`" in said
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize(("mechanism", "estimate"), [("lmmse(weight = 0.5)", "filter"), ("gaussian()", "filter")])
 def test_an_estimator_that_is_named_is_used_where_it_was_tried(mechanism: str, estimate: str, tmp_path: Path) -> None:
     """With a declared signal the pair is simulated, and it is the plan's even where another would be better."""
@@ -128,7 +128,7 @@ def test_running_totals_of_single_events_are_measured_where_that_is_better(tmp_p
     assert single.releases[0].predicted.published <= whole.releases[0].predicted.published
 
 
-@pytest.mark.sampled(0, laws=2)
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("total", ["prefix(visitors)", "window(visitors, 5 steps)"])
 @pytest.mark.parametrize("mechanism", ["subsample(rate = 0.5)", "filter_subsample(rate = 0.5)"])
 def test_totals_of_steps_that_are_not_measured_are_refused(mechanism: str, total: str, tmp_path: Path) -> None:

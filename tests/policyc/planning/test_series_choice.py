@@ -75,7 +75,7 @@ def test_without_a_signal_the_least_noise_is_filtered_and_the_plan_says_so(plan_
         assert all(row.reason for row in part.candidates)
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("signal", [SLOW, SEASON])
 def test_a_declared_signal_is_tried_and_the_best_is_taken(plan_of, signal):
     """The chosen pair is within a tie of the least error, below that of the noise, and all others are listed."""

@@ -119,7 +119,7 @@ def test_no_group_of_users_leaks_more(steps: int, name: str) -> None:
         assert shown[1].largest()[0] <= 1
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize(("n", "steps", "stay"), [(5, 40, 0.9), (3, 300, 0.99)])
 def test_chains_that_forget_slowly(n: int, steps: int, stay: float) -> None:
     """What the check shows is at least .97 of what is promised; never more noise than without stretches."""
