@@ -184,7 +184,7 @@ def test_the_split_is_the_best_of_all(weight: float, present: int, values: int) 
     assert least == pytest.approx(cost(own, part / PARTS), rel=1e-9)
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=2)
 @pytest.mark.parametrize("centre", [Fraction(0), Fraction(1, 2), Fraction(-7, 3), Fraction(1000, 7)])
 @pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(5), Fraction(123, 10)])
 def test_noise_around_a_centre_has_its_law(centre: Fraction, variance: Fraction) -> None:
@@ -201,7 +201,7 @@ def test_noise_around_a_centre_has_its_law(centre: Fraction, variance: Fraction)
     assert found[~likely].sum() <= expected[~likely].sum() + 6 * math.sqrt(expected[~likely].sum() + 1)
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=2)
 @pytest.mark.parametrize("pieces", [[6], [1, 2, 3], [1, 1, 1, 1, 1, 1], [4, 2]])
 def test_a_run_in_pieces_has_the_law_of_one_run(pieces: list[int]) -> None:
     """Noise of any two steps has the covariance of the common draw, whether one run or several made them.

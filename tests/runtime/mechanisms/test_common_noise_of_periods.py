@@ -273,7 +273,7 @@ def test_a_draw_is_made_again_from_its_own_period_alone(monkeypatch: pytest.Monk
         assert len(set(logs)) == 1  # the same but for a constant, exactly
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize("pieces", [[7], [2, 3, 2]])
 def test_a_run_in_pieces_has_the_law_of_one_run(pieces: list[int]) -> None:
     """Noise of a period has the covariance of its draw, of two periods none, whichever run made them; 4,000 runs."""

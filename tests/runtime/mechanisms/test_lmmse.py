@@ -71,7 +71,7 @@ def test_a_falling_weight_bounds_what_an_endless_stream_loses() -> None:
     assert np.isfinite(mechanism.values(few, records)).all()
 
 
-@pytest.mark.law
+@pytest.mark.sampled(0, laws=1)
 @pytest.mark.parametrize(("weight", "decay"), [("0.2", "1"), ("0.7", "1"), ("0.7", "0.7")])
 def test_errors_under_a_declared_process_are_exact(weight: str, decay: str) -> None:
     """The mean square error of simulated AR(1) streams is the expected one, within 5 %, where Theorem 6.1 is not.
