@@ -20,14 +20,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     chosen = every_combination() if metafunc.config.getoption("--full") else a_sample()
     always = {*ALWAYS, *range(len(chosen) - REFUSED, len(chosen))}  # the others are laws
-    laws = [() if place in always else pytest.mark.law for place in range(len(chosen))]
+    spare = set()  # with `--full` alone: others say all that they say
     if not metafunc.config.getoption("--full"):
         words = Counter(word for one in chosen if not refusals(one) for word in asdict(one).items())
         for place, one in enumerate(chosen):
-            if place in always or refusals(one):
-                continue
-            if all(words[word] > 1 for word in asdict(one).items()):  # others say all of it
+            if place not in always and not refusals(one) and all(words[word] > 1 for word in asdict(one).items()):
                 words.subtract(asdict(one).items())
-                laws[place] = [pytest.mark.law, pytest.mark.skip(reason="others say all of it: with --full")]
-    cases = [pytest.param(one, id=one.named(), marks=law) for one, law in zip(chosen, laws, strict=True)]
-    metafunc.parametrize("combination", cases)
+                spare.add(place)
+    metafunc.parametrize(
+        "combination",
+        [
+            pytest.param(one, id=one.named(), marks=() if place in always else pytest.mark.law)
+            for place, one in enumerate(chosen)
+            if place not in spare
+        ],
+    )
