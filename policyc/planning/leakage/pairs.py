@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ _NEAR = 1e-13  # relative change of a ratio at which it is found, and what a ste
 _LARGEST = 50.0  # nats: leakage beyond it is taken for none
 _ROOM = 1e-10  # by which what a plan states is raised, of the largest
 _GUESSES = 50  # of bounds where rows are known roughly
+_ALIKE = 8  # steps that grow the same columns, after which those to come are taken together
 _CLOSE = 1e-8  # of the largest, by which these may be too large
 _FOUND = 1e-9  # relative change at which a budget is found
 
@@ -130,6 +131,7 @@ def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -
     laws = [_matrix(side) for side in (backward, forward)]
     known: list[tuple[float, Floats]] = []  # by logarithms of budgets what both sides tell, (2, n, n)
 
+    @cache  # ends of an interval are asked for again, and what is near then is another
     def beyond(log_budget: float) -> float:
         epsilon, near = math.exp(log_budget), None
         if known:
@@ -183,11 +185,11 @@ def inherited(
     i, j = np.nonzero(off)
     tried, open_ = np.ones(len(i)) if near is None else np.exp(near[off]), np.arange(len(i))
     ratio, below, lacked = (np.full(len(i), value) for value in (1.0, np.nan, np.nan))
-    count = math.inf if steps is None else steps
+    count, quick = math.inf if steps is None else steps, rough is None
     for _ in range(_ROUNDS if count else 0):
         at = tried[open_]
-        pairs, budgets = (i[open_], j[open_], at), (max(first, epsilon), epsilon)
-        found = _told(law, pairs, budgets, count, math.exp(largest), rough, precision)
+        pairs, budgets = (i[open_], j[open_], at), (epsilon if quick else max(first, epsilon), epsilon)
+        found = _told(law, pairs, budgets, count, math.exp(largest), rough, precision, quick)
         ratio[open_] = found if rough else np.maximum(ratio[open_], found)
         if not (found <= math.exp(largest)).all():
             return np.where(off, np.inf, 0.0)
@@ -197,7 +199,10 @@ def inherited(
         under = (lacks > 0) & (rough is None)  # of rough rows what is lacked may rise, and ratios fall
         tried[open_] = np.where(under & (ahead > found) & (ahead < found + _AHEAD * lacks), ahead, ratio[open_])
         below[open_[under]], lacked[open_[under]] = at[under], lacks[under]
-        open_ = open_[np.abs(lacks) > precision * found]
+        open_ = open_[np.abs(ratio[open_] - at) > precision * found]
+        if not len(open_) and quick and first > epsilon:  # now of fewer steps outputs may tell more
+            open_, quick = np.arange(len(i)), False
+            below[:] = lacked[:] = np.nan
         if not len(open_):
             break
     nats = np.zeros_like(law)
@@ -213,14 +218,19 @@ def _told(
     largest: float,
     rough: Rough | None,
     faint: float,
+    quick: bool,
 ) -> Floats:
-    """The ratios that outputs reach which are best for given ones, of some pairs, (m,); inf for none known."""
+    """The ratios that outputs reach which are best for given ones, of some pairs, (m,); inf for none known.
+
+    `quick`: steps are taken together, as more of them tell more where both budgets are the same.
+    """
     i, j, ratio = at
     forms = np.stack([law[i], law[j], law[i] - ratio[:, None] * law[j]])  # x, y and what is left of x: (3, m, n)
     if rough:
         forms = rough.moved(forms, np.stack([np.ones(len(i)), -np.ones(len(i)), 1 + ratio]))
     best, rows, (begins, grows) = np.ones(len(i)), np.arange(len(i)), map(math.exp, budgets)
-    for _ in range(int(min(steps, _PATIENCE))):
+    taken, most, grown, alike, wait = 0, min(steps, _PATIENCE), np.empty((len(i), 0)), 0, _ALIKE
+    while taken < most:
         left = forms[2]
         reached, scale = np.add.reduce(forms[:2] * np.where(left > 0, begins, 1.0), axis=2)
         if best.max() > largest or not scale.min() > 0:
@@ -232,15 +242,41 @@ def _told(
         if not (kept := np.count_nonzero(going)):
             break
         if kept < len(going):
-            rows, scale, forms = rows[going], scale[going], forms.compress(going, axis=1)
+            rows, scale, grown, forms = rows[going], scale[going], grown[going], forms.compress(going, axis=1)
+        forms /= scale[:, None]
         signs = np.sign(forms[2])
-        forms *= np.where(signs > 0, grows, 1.0) / scale[:, None]
+        weights = np.where(signs > 0, grows, 1.0)
+        alike, grown = (alike + 1 if np.array_equal(weights, grown) else 0), weights
+        if quick and alike >= wait:
+            forms, length = _together(weights[:, :, None] * law, forms, most - taken)
+            alike, wait, taken = 0, wait if length else 2 * wait, taken + length
+            if length:
+                continue
+        forms *= weights
         onward = forms @ law
         forms = rough.moved(onward, np.add.reduce(forms * signs, axis=2)) if rough else onward
+        taken += 1
     else:
         if steps > _PATIENCE:
             return np.full(len(i), np.inf)
     return best
+
+
+def _together(step: Floats, forms: Floats, most: float) -> tuple[Floats, int]:
+    """As many steps as grow the same columns, and what they make of forms, (3, m, n): `step`, (m, n, n), is squared."""
+    length, taken, grown = 1, 0, forms[2] > 0
+    while taken + length <= most:
+        onward = np.matmul(forms.transpose(1, 0, 2), step).transpose(1, 0, 2)
+        above = onward[2] > 0
+        ended = above.all(axis=1) | (onward[2] <= 0).all(axis=1)  # all that is left has one sign
+        if not (ended | (above == grown).all(axis=1)).all():
+            break
+        forms, taken = onward / np.add.reduce(onward[1], axis=1)[:, None], taken + length
+        if ended.all():
+            break
+        step, length = step @ step, 2 * length
+        step /= step.max(axis=(1, 2), keepdims=True)
+    return forms, taken
 
 
 @dataclass(frozen=True)
