@@ -23,6 +23,7 @@ from policyc_runtime.mechanisms.mechanism import Left, StepRecord
 from policyc_runtime.noisy_values import (
     derived_after,
     in_units,
+    made_together,
     measured,
     noisy_values,
     stored_noisy,
@@ -46,14 +47,24 @@ def goes_on(plan: Plan) -> bool:
     Not where an estimator looks at all earlier values, where they wait for later ones, where rows are made of several
     steps, or where it depends on other steps which values are left out.
     """
+    return plan.delivery.kind != "offline" and waiting_steps(plan) == 0 and _of_few_steps(plan)
+
+
+def lets_go(plan: Plan) -> bool:
+    """Whether a run needs few of the steps that it has released itself: also where all are published at its end."""
+    offline = plan.delivery.kind == "offline" and rows_are_apart(plan) and not made_together(plan)
+    return goes_on(plan) or (offline and _of_few_steps(plan))
+
+
+def _of_few_steps(plan: Plan) -> bool:
+    """Whether a step is made of what was left and of few steps before it, as far as it waits for no others."""
     totals = any(isinstance(part, DerivedRelease) for part in plan.releases)
     whole = not totals or not any(part.suppressions for part in plan.releases)
-    waits = plan.delivery.kind == "offline" or waiting_steps(plan) > 0
     known = all(
         _goes_on(part) and part.estimator.goes_on(law_of(plan, part), estimated_under(plan, part))
         for part in plan.releases
     )
-    return known and not waits and not plan.made and whole and _leaves_out_by_step(plan)
+    return known and not plan.made and whole and _leaves_out_by_step(plan)
 
 
 def rows_are_apart(plan: Plan) -> bool:

@@ -65,6 +65,14 @@ def waiting_steps(plan: Plan) -> int:
     return wait if any(release.estimator.looks_ahead(wait) for release in plan.releases) else 0
 
 
+def made_together(plan: Plan) -> bool:
+    """Whether values are made of those of all steps, in one block: of a stream that is published when it is over."""
+    wait = plan.delivery.longest_wait
+    return plan.delivery.kind == "offline" and any(
+        part.estimator.looks_ahead(wait) or any(row.previous for row in part.constraints) for part in plan.releases
+    )
+
+
 def publishable_steps(plan: Plan, ready: int) -> int:
     """How many of the first `ready` steps may be published: the last ones wait where the stream goes on."""
     return ready if ready == plan.stream.horizon else max(ready - waiting_steps(plan), 0)

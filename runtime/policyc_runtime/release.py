@@ -18,7 +18,7 @@ from typing import TypeAlias
 from policyc_check.errors import KernelError
 from policyc_runtime.account import spend
 from policyc_runtime.begun_files import BegunFiles
-from policyc_runtime.carried import first_kept, first_needed, goes_on, left_at, looks_back, rows_are_apart
+from policyc_runtime.carried import first_kept, first_needed, goes_on, left_at, lets_go, looks_back, rows_are_apart
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import Checkpoint, FoundFile, read_checkpoint, way_to
@@ -142,20 +142,18 @@ def release(
         zoned = says_zone(start or plan.stream.start) or plan.stream.clock is not None
         with guarded(book.path):
             spill = stack.enter_context(spill_folder(book.path))
-        lets_go = latest if outputs and not book.first and goes_on(plan) else None
+        kept = latest if outputs and not book.first and lets_go(plan) else None
         if continued:
-            raw = _carried_on(
-                plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill, lets_go is not None
-            )
+            raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
         else:
-            raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill, lets_go is not None)
+            raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
         if raw.dropped is not None:
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)
         if drawn == SYSTEM:
             spend(plan, account, book.meta["ledger"], begun=bool(book.state.entries))
         run = Run(plan, raw, book, source)
-        begun = _advanced(plan, book, run, steps_a_transaction, outputs, lets_go, progress)
+        begun = _advanced(plan, book, run, steps_a_transaction, outputs, kept, progress)
         steps, new = raw.steps, run.new
         del raw, run  # of a long stream they are large, and what is published comes from the ledger
         book.seal()
@@ -272,15 +270,13 @@ def _read(
     simulated: bool,
     gaps: Gaps,
     spill: Path,
-    in_pieces: bool,
 ) -> StepCounts:
     check_request(plan, steps, book.steps)
     if not isinstance(data, Rows):
         return counts_of_array(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
     if counts:
-        kept = spill if in_pieces else None
         return read_counts(
-            data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, gaps=gaps, spill=kept
+            data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, gaps=gaps, spill=spill
         )
     return read_events(
         data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, simulated=simulated, spill=spill
@@ -298,7 +294,6 @@ def _carried_on(
     simulated: bool,
     gaps: Gaps,
     spill: Path,
-    in_pieces: bool,
 ) -> StepCounts:
     """New rows, after those that earlier runs took in; kept only where they fit to what was released."""
     from policyc_runtime.sources.history import History
@@ -321,9 +316,8 @@ def _carried_on(
         if book.first and history.steps < book.steps:  # entries that were not read cannot be compared
             raise changed(book.path, history.steps, gone=True, carries_on=True)
         if counts:
-            kept = spill if in_pieces else None
             raw = history.read_ready(
-                data, start=start, steps=steps, released=book.steps, zoned=zoned, gaps=gaps, spill=kept, since=since
+                data, start=start, steps=steps, released=book.steps, zoned=zoned, gaps=gaps, spill=spill, since=since
             )
         else:
             raw = history.read(

@@ -7,6 +7,8 @@ second draw would tell more than promised.
 from __future__ import annotations
 
 import json
+import math
+import mmap
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -24,6 +26,7 @@ from policyc_runtime.ledger_file import overtaken, unpublished
 from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.noisy_values import (
     derived_after,
+    made_together,
     measured,
     publishable_steps,
     ready_steps,
@@ -70,8 +73,8 @@ class Run:
         self._known = 0  # steps whose noisy values the estimators of this block see
         self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
         # nobody touches the rows of steps before the first, or before noise is drawn for them
-        self._noisy = {part.name: np.zeros((raw.steps, len(part.cells))) for part in plan.releases}
-        self._published = {name: np.zeros(noisy.shape) for name, noisy in self._noisy.items()}
+        self._noisy = {part.name: _zeros((raw.steps, len(part.cells))) for part in plan.releases}
+        self._published = {name: _zeros(noisy.shape) for name, noisy in self._noisy.items()}
 
     def advance(self, steps: int) -> bool:
         """Release up to this many more steps in one transaction; True when all are done."""
@@ -105,7 +108,7 @@ class Run:
         known = slice(first, self.done)
         for arrays in (self._noisy, self._published):
             for name, values in arrays.items():
-                arrays[name] = np.zeros(values.shape)
+                arrays[name] = _zeros(values.shape)
                 arrays[name][known] = values[known]
         self._records = {name: records[first - self._book.first :] for name, records in self._records.items()}
         self._book.let_go(first, left_at(self._plan, self._book, first))
@@ -137,12 +140,7 @@ class Run:
         self._taken = self._book.state.entries
 
     def _next_block(self, steps: int) -> range:
-        wait = self._plan.delivery.longest_wait
-        together = any(
-            part.estimator.looks_ahead(wait) or any(row.previous for row in part.constraints)
-            for part in self._plan.releases
-        )
-        if together and self._plan.delivery.kind == "offline":
+        if made_together(self._plan):
             return range(self.done, self._end)
         stop = ready_steps(self._plan, min(self.done + steps, self._end))
         return range(self.done, stop if stop > self.done else self._end)
@@ -233,6 +231,12 @@ class Run:
         used = ["" if text == _NOTHING else process for text, process in zip_longest(values, told, fillvalue="")]
         columns = zip(steps, drawn, values, data, epsilons, scales, used, strict=True)
         return [Entry(t, part.name, z, y, d, e, s, p, self._known) for t, z, y, d, e, s, p in columns]
+
+
+def _zeros(shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Zeros of which those rows alone take memory that are written: a heap would fill what it had given back before."""
+    size = math.prod(shape)
+    return np.frombuffer(mmap.mmap(-1, max(size, 1) * 8), count=size).reshape(shape)
 
 
 def _texts(values: NDArray[np.float64], *, whole: bool) -> list[str]:

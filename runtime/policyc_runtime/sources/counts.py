@@ -21,7 +21,7 @@ from policyc_runtime.sources.memory import Rows
 from policyc_runtime.sources.moments import declared_start
 from policyc_runtime.sources.participation import measured_releases
 from policyc_runtime.sources.step_counts import CountDigests, StepCounts, check_population, check_steps
-from policyc_runtime.sources.stored_counts import Counts, StoredCounts, begun, made
+from policyc_runtime.sources.stored_counts import Counts, StoredCounts, begun, hold_little, made
 from policyc_runtime.sources.tables import InputTable, connect, open_table, reading
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def read_counts(
                 part.name: read_rows(connection, table, plan, part, start, gaps, named, since, spill) for part in asked
             }
         if any(isinstance(counts, StoredCounts) for counts, _ in found.values()):
+            hold_little(connection)
             stack.pop_all()  # it is closed with them
     again = next(known for _, known in found.values())  # of one file all releases have the same steps
     arrays = {name: counts for name, (counts, _) in found.items()}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PIECE = 2**18  # numbers that are read at a time, about
+HELD = 2**26  # bytes, of all that is on disk
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,6 +97,11 @@ def stored_rows(connection: DuckDBPyConnection, rows: str, folder: Path) -> str:
     table = f"rows{known}.told"
     connection.execute(f"CREATE TABLE {table} AS {rows}")
     return table
+
+
+def hold_little(connection: DuckDBPyConnection) -> None:
+    """Keep little in memory of what the connection has on disk, now that it is asked for pieces alone."""
+    connection.execute(f"SET threads = 1; SET memory_limit = '{HELD} bytes'")
 
 
 def rows_in_order(connection: DuckDBPyConnection, table: str, cells: int) -> StoredCounts | None:
