@@ -11,7 +11,7 @@ import numpy as np
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, span
 from policyc.emit.numbers import counted, exact, round_up
-from policyc.planning.leakage.inheritance import audited_stationary_leakage
+from policyc.planning.leakage.inheritance import settled_leakage
 from policyc.planning.leakage.recursion import supremum
 from policyc_check.errors import KernelError
 from policyc_check.plan.correlation import ChainRecord
@@ -157,7 +157,7 @@ def _supremum_of_pattern(accounting: Accounting, record: ChainRecord) -> Json:
     pattern = [float(epsilon) for epsilon in longest.epsilons]
     words = "if the longest stretch of repeating budgets went on for ever"
     try:
-        total = audited_stationary_leakage(pattern, accounting.sides(record), record.lags)
+        total = settled_leakage(pattern, accounting.sides(record), record.lags)
     except KernelError:
         return {"value": None, "words": "not computed: the law of where users are is not seen to settle"}
     if not np.isfinite(total):
