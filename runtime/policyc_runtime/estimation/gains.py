@@ -5,6 +5,7 @@ Covariances do not depend on values: with constant or repeating noise they soon 
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 SAME = 1e-9  # covariances that differ by less, relative to the largest, are one
 FORGOTTEN = 1e-20  # an influence below this changes no double
 TOGETHER = 1024  # steps that are looked for among those that came before
+FEW = 1024  # numbers, of which the text itself is looked up
 ROUNDS = 30  # for a step's own precisions to agree with its covariance
 
 
@@ -41,7 +43,8 @@ class Interned:
         """Of an array, a new one if it was not seen before."""
         size = float(np.abs(array).max()) if array.size else 0.0
         power = np.exp2(np.ceil(np.log2(size))) if size > 0 else 1.0
-        key = np.rint(array / (power * SAME)).astype(np.int64).tobytes() + np.float64(power).tobytes()
+        rounded = np.rint(array / (power * SAME)).astype(np.int64).tobytes() + np.float64(power).tobytes()
+        key = sha256(rounded).digest() if array.size > FEW else rounded  # a text is kept as long as the array
         if key not in self._known:
             self._known[key] = len(self.arrays)
             self.arrays.append(array)
@@ -75,6 +78,7 @@ class Forward:
         self._moves: list[int] = []
         self._needed: dict[int, int] = {}
         self._now = self._predicted.number(process.start())
+        self._idle: tuple[Array, Array] | None = None  # step and gain of a step without values
         self.go_on(labels, precisions)
 
     def go_on(self, labels: Index, precisions: Sequence[Array] | Array) -> None:
@@ -113,24 +117,33 @@ class Forward:
     def _computed(self, now: int, label: int, given: Array, t: int) -> int:
         """The number of a new entry of the lists, for a step before which this is predicted."""
         process, covariance, state = self._process, self._predicted.arrays[now], len(self.after)
-        precision, after = (
-            (given, _updated(process, covariance, given))
-            if self._wide is None
-            else _own_precisions(process, covariance, given, self._wide)
-        )
+        if self._wide is None:
+            precision, after = given, _updated(process, covariance, given)
+        else:
+            precision, after = _own_precisions(process, covariance, given, self._wide)
         self.before.append(covariance)
         self.precision.append(precision)
         self.after.append(after)
         moved = process.moved(after)
-        gain = process.seen(moved)
-        step = process.move.T - process.unseen(gain * precision)
+        step, gain = self._led_on(process.seen(moved), precision)
         self.pull.append(process.seen(after))
-        self.step.append(_less_means(process, step))  # states add up to 0, and all of it fades
+        self.step.append(step)
         self.gain.append(gain)
         self._moves.append(self._predicted.number(_symmetric(process.moved(moved.T) + process.spread(t))))
         if t >= process.settled:
             self._known[now, label] = state
         return state
+
+    def _led_on(self, gain: Array, precision: Array) -> tuple[Array, Array]:
+        """From a predicted mean to the next one, where states add up to 0 and all of it fades; and the site's gain.
+
+        All steps without values have the same: of hundreds of states a matrix takes a megabyte.
+        """
+        if precision.any():
+            return _less_means(self._process, self._process.move.T - self._process.unseen(gain * precision)), gain
+        if self._idle is None:
+            self._idle = _less_means(self._process, self._process.move.T), np.zeros_like(gain)
+        return self._idle
 
     def needed(self, step: int) -> int:
         """The step from which on values matter for what is predicted at a piece's first `step`, and at later ones.
@@ -221,6 +234,8 @@ def _less_means(process: CountProcess, matrix: Array) -> Array:
 def _own_precisions(process: CountProcess, covariance: Array, width: Array, wide: float) -> tuple[Array, Array]:
     """Precisions of a step's values, and the covariance after them, that agree with each other."""
     precision = site_precision(seen_variances(process, covariance), width, wide)
+    if not precision.any():
+        return precision, _updated(process, covariance, precision)
     after = _updated(process, covariance, precision)
     for _ in range(ROUNDS):
         variance = seen_variances(process, after)
@@ -235,6 +250,8 @@ def _own_precisions(process: CountProcess, covariance: Array, width: Array, wide
 
 def _updated(process: CountProcess, covariance: Array, precision: Array) -> Array:
     """The covariance after independent observations of all cells; needs no inverse of either, both may be singular."""
+    if not precision.any():
+        return covariance if len(precision) >= MANY else _symmetric(covariance)
     root = np.sqrt(precision)
     gained = process.seen(covariance) * root
     inner = np.eye(len(root)) + root[:, None] * process.seen(gained.T).T

@@ -136,8 +136,12 @@ def _innovations(process: CountProcess, scales: bytes, wide: float) -> _Innovati
     kinds, labels = np.unique(np.frombuffer(scales), return_inverse=True)
     variances = laplace_width(kinds) ** 2 / wide
     forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1))
-    inverses, sizes = [], []
+    inverses, sizes, nothing = [], [], np.zeros((process.cells, process.cells))
     for before, after_precision in zip(forward.before, forward.precision, strict=True):
+        if not after_precision.any():
+            inverses.append(nothing)
+            sizes.append(0.0)
+            continue
         foretold = process.seen(process.seen(before).T)
         relative = np.eye(process.cells) + np.sqrt(after_precision)[:, None] * foretold * np.sqrt(after_precision)
         root = np.sqrt(after_precision)
