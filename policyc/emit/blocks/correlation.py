@@ -11,6 +11,7 @@ import numpy as np
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, span
 from policyc.emit.numbers import counted, exact, round_up
+from policyc.planning.leakage.gaps import MANY
 from policyc.planning.leakage.inheritance import settled_leakage
 from policyc.planning.leakage.recursion import supremum
 from policyc_check.errors import KernelError
@@ -22,6 +23,7 @@ from policyc_runtime.plan import Plan
 
 LARGEST_INLINE_CHAIN = 20
 TOLERANCES = (Decimal("0.001"), Decimal("0.01"), Decimal("0.05"))
+MOST_TOLD = 4  # nats, of hundreds of states: to know by how much more an endless stream tells takes as long as a plan
 GROWTH_STEPS = (1, 10, 100, 1_000, 10_000)
 
 
@@ -157,11 +159,14 @@ def _supremum_of_pattern(accounting: Accounting, record: ChainRecord) -> Json:
     pattern = [float(epsilon) for epsilon in longest.epsilons]
     words = "if the longest stretch of repeating budgets went on for ever"
     try:
-        total = settled_leakage(pattern, accounting.sides(record), record.lags)
+        most = MOST_TOLD if record.chain().states >= MANY else math.inf
+        total = settled_leakage(pattern, accounting.sides(record), record.lags, most)
     except KernelError:
         return {"value": None, "words": "not computed: the law of where users are is not seen to settle"}
     if not np.isfinite(total):
         return {"value": None, "words": f"none: total leakage would grow without limit {words}"}
+    if total > most:
+        return {"value": None, "words": f"more than {most:g} nats by these bounds {words}"}
     return {"value": round_up(float(total)), "unit": "nats", "epsilon": round_up(max(pattern)), "words": words}
 
 

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from policyc.planning.leakage.gaps import EVERY, FINE, enough_around, enough_digits
+from policyc.planning.leakage.gaps import EVERY, FINE, ROUGH, enough_around, enough_digits
 from policyc.planning.leakage.losses import Losses, LossesLike, as_losses, losses_of
 from policyc.planning.leakage.pairs import most_spent, settled
 from policyc.planning.leakage.periods import around, proposed_around, settling
@@ -167,10 +167,11 @@ def audited_stationary_leakage(pattern: float | Sequence[float], chain: Both, la
     return audited_group(budgets, chain, lags, endless=True, digits=digits).largest(width)[0]
 
 
-def settled_leakage(pattern: Sequence[float], chain: Both, lags: Lags = 1) -> float:
+def settled_leakage(pattern: Sequence[float], chain: Both, lags: Lags = 1, most: float = math.inf) -> float:
     """`audited_stationary_leakage` of single steps, in little more than its numbers, of a stream that is not promised.
 
-    To show every inequality takes most of the time where there are hundreds of states.
+    To show every inequality takes most of the time where there are hundreds of states. Of what is more than `most` nats
+    something that is more.
 
     Raises:
         KernelError: the law of where users are is not seen to settle.
@@ -178,6 +179,10 @@ def settled_leakage(pattern: Sequence[float], chain: Both, lags: Lags = 1) -> fl
     budgets, sides = np.array(pattern, dtype=np.float64), _both(chain)
     if any(side.settled for side in sides):
         return audited_stationary_leakage(pattern, chain, lags)
+    if most < math.inf:
+        before, after = _around(budgets, sides, lags, ROUGH[0], most)
+        if (told := float((budgets + before + after)[budgets > 0].max(initial=0.0))) > most:
+            return told
     before, after = _around(budgets, sides, lags, digits_around(budgets, chain, lags))
     return float((budgets + before + after).max()) * (1 + _TOLD)
 
@@ -188,11 +193,13 @@ def digits_around(budgets: Floats, chain: Both, lags: Lags = 1) -> int:
     return enough_around(budgets, sides, partial(_around, budgets, sides, lags))
 
 
-def _around(budgets: Floats, sides: tuple[Losses, Losses], lags: Lags, digits: int) -> tuple[Floats, Floats]:
+def _around(
+    budgets: Floats, sides: tuple[Losses, Losses], lags: Lags, digits: int, most: float = math.inf
+) -> tuple[Floats, Floats]:
     """What every step of a period inherits from before and after, before it is shown."""
     (backward, forward), known = sides, lag_set(lags)
-    after = proposed_around(budgets[::-1], forward.reversed(), known, digits)[0]
-    return proposed_around(budgets, backward, known, digits)[0], after[::-1]
+    after = proposed_around(budgets[::-1], forward.reversed(), known, digits, most)[0]
+    return proposed_around(budgets, backward, known, digits, most)[0], after[::-1]
 
 
 def stated_inheritance(group: str | None, before: Shown, after: Shown) -> Inheritance:

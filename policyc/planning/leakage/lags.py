@@ -53,6 +53,8 @@ def _useful_from(start: int, side: Losses, most: int) -> set[int]:
         lag = _first_joined(first.matrix, most)
         if lag == 0:
             return set()
+        if many:  # what the lag's own steps spend is leaked at least
+            budgets = tuple(e for e in budgets if lag * e < _BOUNDS[-1]) or budgets
     else:
         limits = {e: first.supremum(e) for e in budgets}
         if not _may_win(2, limits) or not _second_wins(start, side):

@@ -115,7 +115,7 @@ class LossFunction:
         if epsilon == 0:
             return 0.0
         limit = math.inf
-        for level in (_NEAR, math.inf) if most == math.inf else (most,):
+        for level in (_NEAR, _FAR, math.inf) if most == math.inf else (most,):
             limit = max(v.supremum(epsilon) for v in self._hull_up_to(level)[1])
             if limit <= level or "_hull" in vars(self):  # what stays below is told by the hull up to there
                 break

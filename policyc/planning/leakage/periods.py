@@ -27,8 +27,8 @@ def around(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str, dig
     return _raised(nats, by, budgets, side, where) if budgets.any() and np.isfinite(nats).all() else (nats, by)
 
 
-def proposed_around(budgets: Floats, side: Losses, lags: tuple[int, ...], digits: int) -> Shown:
-    """The same before it is shown.
+def proposed_around(budgets: Floats, side: Losses, lags: tuple[int, ...], digits: int, most: float = math.inf) -> Shown:
+    """The same before it is shown; where more than `most` is inherited, of all steps the same.
 
     Over k whole periods, which cost k times the pattern's sum whatever the path, a leakage B with k sum + L(B) <= B is
     never exceeded at a release: at first nothing is inherited, and every later release inherits at most L(B). From
@@ -43,10 +43,10 @@ def proposed_around(budgets: Floats, side: Losses, lags: tuple[int, ...], digits
     for epsilon in pattern:
         total = up(total, epsilon)
     periods = sorted({1, *(lag // period for lag in lags if lag % period == 0)})
-    limits = {k: side.loss(0, k * period).supremum(k * total) for k in periods}
+    limits = {k: side.loss(0, k * period).supremum(k * total, most) for k in periods}
     best = min(periods, key=lambda k: limits[k])
-    if limits[best] == math.inf:
-        return np.full(period, math.inf), np.full(period, best * period)
+    if limits[best] == math.inf or limits[best] > most:
+        return np.full(period, limits[best]), np.full(period, best * period)
     last_of = {step: max((r for r in releases if r < step), default=releases[-1]) for step in range(period)}
     by = np.array([(step - last_of[step] - 1) % period + 1 for step in range(period)], dtype=np.int64)
     leaked = dict.fromkeys(releases, limits[best])

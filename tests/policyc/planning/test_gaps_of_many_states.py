@@ -67,6 +67,9 @@ def test_the_largest_leakage_of_a_period_is_that_of_all_laws(data: st.DataObject
         digits = digits_around(budgets, chain, lags)
         found = audited_stationary_leakage(budgets.tolist(), chain, lags)
         told = settled_leakage(budgets.tolist(), chain, lags)
+        asked = data.draw(st.sampled_from([0.1, 0.5, 2.0, 8.0]))
+        up_to = settled_leakage(budgets.tolist(), chain, lags, asked)
+    assert up_to == told if told <= asked else up_to > asked
     assert found <= told <= found * (1 + 2e-10)
     shown, all_laws = (audited_group(budgets, chain, lags, endless=True, digits=kept) for kept in (digits, None))
     assert found == shown.largest()[0] == all_laws.largest()[0]
