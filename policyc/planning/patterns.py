@@ -7,6 +7,7 @@ compared, the one that is chosen.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,6 +36,7 @@ DIRECT = 2000  # releases that are solved for at once
 SHORT = 120  # releases with which a longer horizon is tried first
 FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
+_LESS = (-1e-6, 0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # by which budgets are scaled down: tables err little
 NEAR = 0.95  # a factor so near 1 changes the shape of the budgets no more
 MOST_RESCALED = 4  # times that budgets are solved for again because windows bind
 
@@ -198,7 +200,7 @@ def _directly(
 
 
 def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> list[Run]:
-    """All budgets times a factor with which the kernel's recursion keeps the promise; near 1, as tables err little."""
+    """All budgets times a factor with which the kernel's recursion keeps the promise."""
 
     def times(factor: float) -> list[Run]:
         return [Run(run.epsilon * factor, run.steps, run.period) for run in runs]
@@ -208,5 +210,5 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> l
 
     if max(window for _, window in promise.limits) > 1:
         return times(largest(left, 0.0, 1 / NEAR))
-    near = next((1 - d for d in (-1e-6, 0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3) if left(1 - d) >= 0), None)
-    return times(near if near is not None else largest(left, 0.0, 1.0))
+    place = bisect_left(_LESS, True, key=lambda less: left(1 - less) >= 0)
+    return times(1 - _LESS[place] if place < len(_LESS) else largest(left, 0.0, 1.0))

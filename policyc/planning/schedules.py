@@ -178,13 +178,16 @@ def _raised_ends(promise: Promise, epsilon: float, steps: int, groups: Sequence[
     return raised(largest(lambda share: spare(raised(share), promise, groups), 0.0, 1.0))
 
 
-def stationary_leakage(epsilon: float, group: Group, every: int = 1) -> tuple[float, float]:
-    """The suprema of backward and forward leakage at releases `every` steps apart, nats; inf where there is none."""
+def stationary_leakage(epsilon: float, group: Group, every: int = 1, most: float = math.inf) -> tuple[float, float]:
+    """The suprema of backward and forward leakage at releases `every` steps apart, nats; inf where there is none.
+
+    Of what is more than `most` something that is more.
+    """
     sides = losses_of(group.chain)
     if every == 1:
-        return supremum(epsilon, sides[0], group.lags), supremum(epsilon, sides[1], group.lags)
+        return supremum(epsilon, sides[0], group.lags, most), supremum(epsilon, sides[1], group.lags, most)
     lags = sorted({every, *(lag for lag in group.lags if lag % every == 0)})
-    backward, forward = (min(side.loss(k, k).supremum(k // every * epsilon) for k in lags) for side in sides)
+    backward, forward = (min(side.loss(k, k).supremum(k // every * epsilon, most) for k in lags) for side in sides)
     return backward, forward
 
 
@@ -192,7 +195,7 @@ def _endless_budget(promise: Promise, groups: Sequence[Group]) -> float:
     """The largest constant budget whose leakage stays within the promise for ever, all groups; 0 if none."""
 
     def left(epsilon: float) -> float:
-        sides = [sum(stationary_leakage(epsilon, group)) for group in groups]
+        sides = [sum(stationary_leakage(epsilon, group, most=promise.nats)) for group in groups]
         return min(nats - (max(sides) + (window - 2) * epsilon) for nats, window in promise.limits)
 
     return largest(left, 0.0, promise.nats)

@@ -16,9 +16,25 @@ from policyc_runtime.consistency import consistency_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.witness import witness_claims
 
+_holding: list[tuple[Plan, list[Claim]]] = []
+"""The plan of which last every claim held, and these: a command asks for them more than once."""
+
 
 def plan_claims(plan: Plan) -> Iterator[Claim]:
     """Every claim of a plan, recomputed: of its privacy, then of its use; the first that fails is the last."""
+    known = next((claims for other, claims in _holding if other == plan), None)
+    if known is not None:
+        yield from known
+        return
+    found = []
+    for claim in _recomputed(plan):
+        found.append(claim)
+        yield claim
+    if all(claim.holds for claim in found):
+        _holding[:] = [(plan, found)]
+
+
+def _recomputed(plan: Plan) -> Iterator[Claim]:
     beside = (witness_claims(plan), consistency_claims(plan), share_claims(plan), beyond_claims(plan))
     for claim in chain(verified_claims(plan), *beside):
         yield claim

@@ -62,10 +62,10 @@ def _useful_from(start: int, side: Losses, most: int) -> set[int]:
         if many:
             budgets = tuple(e for e in budgets if limits[e] <= _BOUNDS[-1]) or budgets
     found: set[int] = set()
-    best, idle = dict.fromkeys(budgets, math.inf), 0
+    best, idle, most_asked = dict.fromkeys(budgets, math.inf), 0, _BOUNDS[-1] if many else math.inf
     while lag <= most and idle < 4 and _may_win(lag, best):
         law = side.loss(start + lag, lag)
-        limits = {e: law.supremum(lag * e, best[e]) for e in budgets}
+        limits = {e: law.supremum(lag * e, min(best[e], most_asked)) for e in budgets}
         if any(limits[e] < best[e] * (1 - 1e-9) for e in budgets):
             found.add(lag)
             best, idle = {e: min(limits[e], best[e]) for e in budgets}, 0

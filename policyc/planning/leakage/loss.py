@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 
 _LARGE, _LARGEST = 256, 16_384  # states for which one value is first sought in whole numbers
 _NEAR, _FAR = 1.0, 4.0  # nats up to which the hull of so many is built at least, and beyond which as a whole
+_LEAST = 2.0**-6  # the former where rows are known roughly
 
 
 class LossFunction:
@@ -164,13 +165,18 @@ class LossFunction:
     def _hull_up_to(self, alpha: float) -> tuple[list[float], list[Vertex]]:
         """The hull; of hundreds of states as much of it as tells the losses of leakages up to alpha, nats.
 
-        L(a) <= a, so that the corner of alpha is one where mu <= e^alpha - 1; with a tolerance that may not be so.
+        The corner of alpha is one where mu = E (G + 2 rho) / (1 + E (D - rho)), E = e^alpha - 1; as G <= 1 and D >= 0,
+        it is at most E (1 + 2 rho) / (1 - E rho), and as L(a) <= a without a tolerance rho, E.
         """
-        if "_hull" in vars(self) or self.row_tolerance or len(self._distinct) < _LARGE or alpha > _FAR:
+        if "_hull" in vars(self) or len(self._distinct) < _LARGE or alpha > _FAR:
             return self._hull
         if alpha > self._begun[0]:
-            most = 2.0 ** math.ceil(math.log2(max(alpha, _NEAR)))
-            self._begun = most, self._corners(kept_hull(self._distinct, math.expm1(most)))
+            rho = self.row_tolerance
+            most = 2.0 ** math.ceil(math.log2(max(alpha, _LEAST if rho else _NEAR)))
+            E = math.expm1(most)
+            if E * rho > 0.5:
+                return self._hull
+            self._begun = most, self._corners(kept_hull(self._distinct, E * (1 + 2 * rho) / (1 - E * rho)))
         return self._begun[1]
 
     def _corners(self, hull: Iterable[Vertex]) -> tuple[list[float], list[Vertex]]:
@@ -179,6 +185,8 @@ class LossFunction:
         slopes: list[float] = []
         for found in hull:
             v = Vertex(found.gain + 2 * rho, found.mass - rho, found.rest - 2 * rho)
+            if vertices and not v.mass < vertices[-1].mass:
+                continue  # less by so little that nothing is left of it beside rho: the one before gains more
             # rounding may leave a corner that is not strictly one
             while vertices and vertices[-1].slope(v) <= (slopes[-1] if slopes else 0.0):
                 vertices.pop()

@@ -289,10 +289,11 @@ def largest_of(budgets: Floats, sides: tuple[Floats, Floats], width: int) -> flo
     return float((before[: len(within)] + within + after[width - 1 :]).max())
 
 
-def supremum(epsilon: float, matrices: LossesLike, lags: Lags = 1) -> float:
+def supremum(epsilon: float, matrices: LossesLike, lags: Lags = 1, most: float = math.inf) -> float:
     """Leakage that a constant budget never exceeds on one side, however many steps; inf where no such bound is known.
 
-    Where the law depends on the step, the steps until it settles are followed one by one.
+    Where the law depends on the step, the steps until it settles are followed one by one. Of what is more than `most`
+    something that is more.
 
     Source: CAO17 for lag 1, in closed form.
     """
@@ -300,7 +301,7 @@ def supremum(epsilon: float, matrices: LossesLike, lags: Lags = 1) -> float:
     if side.settled == math.inf:
         return math.inf
     settled = int(side.settled)
-    limit = min(side.loss(settled + k, k).supremum(k * epsilon) for k in chosen)
+    limit = min(side.loss(settled + k, k).supremum(k * epsilon, most) for k in chosen)
     if settled == 0 or limit == math.inf:
         return limit
     return max(limit, float(backward_leakage(np.full(settled + chosen[-1] + 1, epsilon), side, chosen).max()))

@@ -62,7 +62,7 @@ def test_first_values_that_are_asked_often_are_those_found_directly() -> None:
 
 
 @pytest.mark.parametrize("rows", [_lazy, _anywhere, _with_zeros, _almost_equal, _of_all_sizes])
-@pytest.mark.parametrize("tolerance", [0.0, 0.003, 0.3])
+@pytest.mark.parametrize("tolerance", [0.0, 0.003, 0.3, 0.9])
 def test_part_of_a_hull_tells_what_the_whole_does(rows, tolerance, monkeypatch) -> None:
     """Losses and suprema, asked in any order; of what is more than asked for, something that is more."""
     monkeypatch.setattr(loss, "_LARGE", 2)
