@@ -144,9 +144,19 @@ class MapCost:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.law))
 
+    @cached_property
+    def _crossing(self) -> tuple[Array, Array, Array]:
+        """The whole numbers below and above noisy, and the pull from which on the step between them is worth it."""
+        floor = np.floor(self.noisy)
+        across = np.maximum(floor + 1.0, 1.0)
+        return floor, across, np.log(across) + (2.0 * (floor - self.noisy) + 1.0) * self.weight
+
     def take(self, rows: NDArray[np.intp]) -> MapCost:
-        """Some rows."""
-        return MapCost(self.noisy[rows], self.scale[rows], self.law[rows])
+        """Some rows, with what is known of them."""
+        some = MapCost(self.noisy[rows], self.scale[rows], self.law[rows])
+        vars(some)["log_law"] = self.log_law[rows]
+        vars(some)["_crossing"] = tuple(column[rows] for column in self._crossing)
+        return some
 
     def curve(self, values: Array) -> Array:
         """The multinomial part, inf where P = 0 and r > 0."""
@@ -167,9 +177,8 @@ class MapCost:
         pull = multiplier + self.log_law
         below = np.floor(np.exp(np.minimum(pull + self.weight, LARGEST_EXPONENT)))
         above = np.floor(np.exp(np.minimum(pull - self.weight, LARGEST_EXPONENT)))
-        floor = np.floor(self.noisy)
-        across = np.maximum(floor + 1.0, 1.0)
-        crossed = np.log(across) + (2.0 * (floor - self.noisy) + 1.0) * self.weight <= pull
+        floor, across, worth = self._crossing
+        crossed = worth <= pull
         return np.maximum(np.maximum(np.minimum(below, floor), above), np.where(crossed & (floor >= 0), across, 0.0))
 
     def values(self, multiplier: Array) -> tuple[Array, Array]:
