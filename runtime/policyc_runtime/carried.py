@@ -56,6 +56,11 @@ def lets_go(plan: Plan) -> bool:
     return goes_on(plan) or (offline and _of_few_steps(plan))
 
 
+def looks_at_few(plan: Plan) -> bool:
+    """Whether a run looks at what was counted step after step: counts of a long one need not be held."""
+    return goes_on(plan) or not any(isinstance(part, Recorded) for part in plan.releases)
+
+
 def _of_few_steps(plan: Plan) -> bool:
     """Whether a step is made of what was left and of few steps before it, as far as it waits for no others."""
     totals = any(isinstance(part, DerivedRelease) for part in plan.releases)

@@ -16,9 +16,9 @@ from types import EllipsisType
 from typing import TypeAlias
 
 from policyc_check.errors import KernelError
+from policyc_runtime import carried
 from policyc_runtime.account import spend
 from policyc_runtime.begun_files import BegunFiles
-from policyc_runtime.carried import first_kept, first_needed, goes_on, left_at, lets_go, looks_back, rows_are_apart
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import Checkpoint, FoundFile, read_checkpoint, way_to
@@ -122,7 +122,7 @@ def release(
         drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
         checkpoint = read_checkpoint(ledger)
         left_as_is = _as_left(checkpoint, ledger, outputs)
-        goes = latest is not None and continued and goes_on(plan)
+        goes = latest is not None and continued and carried.goes_on(plan)
         found = left_as_is if goes and _knows_all_steps(checkpoint, ledger) else None
         book = stack.enter_context(
             Ledger.open(
@@ -141,8 +141,9 @@ def release(
         begins = agreed_start(plan, start, book.start)
         zoned = says_zone(start or plan.stream.start) or plan.stream.clock is not None
         with guarded(book.path):
-            spill = stack.enter_context(spill_folder(book.path))
-        kept = latest if outputs and not book.first and lets_go(plan) else None
+            folder = stack.enter_context(spill_folder(book.path))
+        spill = folder if not counts or carried.looks_at_few(plan) else None
+        kept = latest if outputs and not book.first and carried.lets_go(plan) else None
         if continued:
             raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
         else:
@@ -158,7 +159,7 @@ def release(
         del raw, run  # of a long stream they are large, and what is published comes from the ledger
         book.seal()
         if begun is None and latest is not None and outputs and not book.first and steps >= book.steps:
-            begun = _begun(plan, book, outputs, first_kept(plan, book, latest))
+            begun = _begun(plan, book, outputs, carried.first_kept(plan, book, latest))
         done = stored_release(plan, book, steps)
         left = _left(plan, book, latest) if done.steps.stop == book.steps and book.sha256 else None
         if begun is not None:
@@ -183,7 +184,7 @@ def _advanced(
         if progress is not None:
             progress(run.done, run.steps)
         if latest is not None and run.done - book.first >= latest + LONGEST_KNOWN:
-            first = min(run.done - latest, first_needed(plan, book, run.done))
+            first = min(run.done - latest, carried.first_needed(plan, book, run.done))
             if first - book.first >= LONGEST_KNOWN // 2:
                 begun = begun or BegunFiles(outputs)
                 begun.add(stored_release(plan, book, run.done))
@@ -198,7 +199,7 @@ def _begun(plan: Plan, book: Ledger, outputs: Mapping[str, Path], steps: int) ->
 
     Numbers and moments of all steps at once would be the most that a run holds.
     """
-    if steps < LONGEST_KNOWN or not rows_are_apart(plan):
+    if steps < LONGEST_KNOWN or not carried.rows_are_apart(plan):
         return None
     begun, piece = BegunFiles(outputs), max(1, LONGEST_KNOWN // 2)
     for stop in chain(range(piece, steps, piece), [steps]):
@@ -209,8 +210,8 @@ def _begun(plan: Plan, book: Ledger, outputs: Mapping[str, Path], steps: int) ->
 
 def _left(plan: Plan, book: Ledger, latest: int | None) -> tuple[Path, Checkpoint]:
     """A ledger, and what to note of it, so that the next run may begin as many steps before its own as this one."""
-    first = first_kept(plan, book, latest or 1)
-    return book.path, book.checkpoint(first, left_at(plan, book, first))
+    first = carried.first_kept(plan, book, latest or 1)
+    return book.path, book.checkpoint(first, carried.left_at(plan, book, first))
 
 
 def _as_left(
@@ -269,7 +270,7 @@ def _read(
     book: Ledger,
     simulated: bool,
     gaps: Gaps,
-    spill: Path,
+    spill: Path | None,
 ) -> StepCounts:
     check_request(plan, steps, book.steps)
     if not isinstance(data, Rows):
@@ -293,7 +294,7 @@ def _carried_on(
     book: Ledger,
     simulated: bool,
     gaps: Gaps,
-    spill: Path,
+    spill: Path | None,
 ) -> StepCounts:
     """New rows, after those that earlier runs took in; kept only where they fit to what was released."""
     from policyc_runtime.sources.history import History
@@ -310,7 +311,7 @@ def _carried_on(
         require_counts_suffice(plan, str(data))
 
     def since(stop: int) -> int:
-        return min(book.first, looks_back(plan, book.steps, stop)) if book.first else 0
+        return min(book.first, carried.looks_back(plan, book.steps, stop)) if book.first else 0
 
     with guarded(book.path), History(book.path, plan, book) as history:
         if book.first and history.steps < book.steps:  # entries that were not read cannot be compared

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.users.claims import source_release
-from policyc_runtime.carried import left_at, looks_back, noisy_from, process_before
+from policyc_runtime.carried import goes_on, left_at, looks_back, noisy_from, process_before
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.estimates import agreed, processes_used, published_values
 from policyc_runtime.ledger import PIECE, Ledger
@@ -176,6 +176,7 @@ class Run:
         records = self._records[part.name]
         counts = self._raw.counts[source_release(self._plan, part).name]
         if isinstance(counts, StoredCounts):  # of which those are read that are looked at
+            assert goes_on(self._plan), "else all are needed, and held"
             begin = looks_back(self._plan, block.start, block.stop)
             raw = np.zeros((block.stop, counts.cells), dtype=np.int64)
             raw[begin:] = counts[begin : block.stop]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.pipeline import Compilation, compile_policy
-from policyc.planning.leakage import pairs
+from policyc.planning.leakage import best_outputs, pairs
 from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.pairs import Settled, inherited, largest_budget, settled
@@ -358,10 +358,33 @@ def test_wards_of_before(compiled_gallery: Callable[[str], Compilation]) -> None
 def test_ratios_are_found_in_few_rounds_from_wherever_they_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a chain that forgets slowly, where best outputs for a ratio reach half of what is missing to the next."""
     law = np.full((4, 4), 0.02) + 0.92 * np.eye(4)
-    rounds, told = [], pairs._told
-    monkeypatch.setattr(pairs, "_told", lambda *given: rounds.append(1) or told(*given))
+    rounds, told = [], pairs.told
+    monkeypatch.setattr(pairs, "told", lambda *given: rounds.append(1) or told(*given))
     below = inherited(law, 0.1)
     assert len(rounds) <= 25
     above = inherited(law, 0.1, near=below + 0.3)
     assert np.allclose(below, above, rtol=1e-11, atol=0)
     assert np.allclose(inherited(law, 0.1, near=below), below, rtol=1e-12, atol=0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    states=st.integers(2, 7),
+    stay=st.sampled_from([0.0, 0.5, 0.9, 0.99]),
+    epsilon=st.sampled_from([0.01, 0.1, 0.4]),
+    more=st.sampled_from([0.0, 0.3, 2.0]),
+    steps=st.sampled_from([1, 5, 40, 333, None]),
+)
+def test_steps_taken_together_tell_what_they_tell_one_by_one(
+    seed: int, states: int, stay: float, epsilon: float, more: float, steps: int | None
+) -> None:
+    """The same numbers where no steps are taken together; of a larger first budget those of fewer steps as well."""
+    rows = np.random.default_rng(seed).gamma(0.7, size=(states, states)) + 1e-3
+    law = stay * np.eye(states) + (1 - stay) * rows / rows.sum(axis=1, keepdims=True)
+    first = epsilon + more if more else 0.0
+    found = inherited(law, epsilon, first, steps)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(best_outputs, "_ALIKE", 10**9)
+        plain = inherited(law, epsilon, first, steps)
+    assert np.allclose(found, plain, rtol=1e-10, atol=0)

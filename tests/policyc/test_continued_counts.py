@@ -11,7 +11,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc_runtime.begun_files import BegunFiles
-from policyc_runtime.carried import goes_on, rows_are_apart
+from policyc_runtime.carried import lets_go, looks_at_few, rows_are_apart
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.estimation.recursions import PIECE
 from policyc_runtime.estimation.safeguard import STEPS_LOOKED_AT
@@ -58,6 +58,7 @@ PLANS = {
     "every fourth": (CHAIN, "realtime", f"budget sparse(every = 4 steps)\nestimate filter()\n{SUM}"),
     "later values": (ASSUMED, "within(3 steps)", "mechanism gaussian()"),
     "chosen steps": ("target w_event(epsilon = 4.0, window = 4 steps)", "realtime", "mechanism budget_absorption()"),
+    "each step at the end": (ASSUMED, "offline", "mechanism gaussian()\nestimate none()"),
     "the whole stream": (CHAIN, "offline", f"budget uniform()\nestimate smoother()\n{SUM}"),
 }
 CUTS = [4, 5, 5, 8, 12]
@@ -183,11 +184,11 @@ def test_a_long_run_lets_steps_go_and_releases_the_same(
         begun.clear()
         stored.clear()
         found.append(released(folder, plan, cuts, continued=continued, latest=1, together=1))
-        assert bool(stored) == goes_on(plan)
+        assert bool(stored) == looks_at_few(plan)
     assert found[0] == found[1] == found[2]
     asks = plan.releases[0].estimator.asks_noisy_values  # first all values, and later few before a step
     gone = {step for steps in begun for step in steps}
-    written = not asks if goes_on(plan) else rows_are_apart(plan)
+    written = not asks if lets_go(plan) else rows_are_apart(plan)
     assert gone == (set(range(HORIZON)) if written else set())
     assert all(len(steps) <= 4 for steps in begun) or len(cuts) > 1  # a later run has all earlier ones first
 

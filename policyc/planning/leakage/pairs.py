@@ -22,21 +22,19 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.leakage.best_outputs import PATIENCE, Rough, told
 from policyc_check.plan.claims import PairBounds
 from policyc_check.steps.chains import Chain
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.intp]
 
 MOST_STATES = 20
-_PATIENCE = 4_000  # steps in which outputs are expected to be forgotten
 _ROUNDS = 100  # of Dinkelbach's method
 _AHEAD = 4.0  # of what the last one gained, by which the next ratio may lie ahead of what is reached
 _NEAR = 1e-13  # relative change of a ratio at which it is found, and what a step gains or loses when none is followed
 _LARGEST = 50.0  # nats: leakage beyond it is taken for none
 _ROOM = 1e-10  # by which what a plan states is raised, of the largest
 _GUESSES = 50  # of bounds where rows are known roughly
-_ALIKE = 8  # steps that grow the same columns, after which those to come are taken together
 _CLOSE = 1e-8  # of the largest, by which these may be too large
 _FOUND = 1e-9  # relative change at which a budget is found
 
@@ -99,7 +97,7 @@ def settled(
 
 def _followed(steps: int | None) -> int | None:
     """So many steps as there are, or None: outputs that are not forgotten by then are not followed to the end."""
-    return None if steps is None or steps > _PATIENCE else steps
+    return None if steps is None or steps > PATIENCE else steps
 
 
 @lru_cache(maxsize=64)
@@ -189,7 +187,7 @@ def inherited(
     for _ in range(_ROUNDS if count else 0):
         at = tried[open_]
         pairs, budgets = (i[open_], j[open_], at), (epsilon if quick else max(first, epsilon), epsilon)
-        found = _told(law, pairs, budgets, count, math.exp(largest), rough, precision, quick)
+        found = told(law, pairs, budgets, count, math.exp(largest), rough, precision, quick)
         ratio[open_] = found if rough else np.maximum(ratio[open_], found)
         if not (found <= math.exp(largest)).all():
             return np.where(off, np.inf, 0.0)
@@ -208,90 +206,6 @@ def inherited(
     nats = np.zeros_like(law)
     nats[off] = np.log(ratio) if count else 0.0
     return nats
-
-
-def _told(
-    law: Floats,
-    at: tuple[Whole, Whole, Floats],
-    budgets: tuple[float, float],
-    steps: float,
-    largest: float,
-    rough: Rough | None,
-    faint: float,
-    quick: bool,
-) -> Floats:
-    """The ratios that outputs reach which are best for given ones, of some pairs, (m,); inf for none known.
-
-    `quick`: steps are taken together, as more of them tell more where both budgets are the same.
-    """
-    i, j, ratio = at
-    forms = np.stack([law[i], law[j], law[i] - ratio[:, None] * law[j]])  # x, y and what is left of x: (3, m, n)
-    if rough:
-        forms = rough.moved(forms, np.stack([np.ones(len(i)), -np.ones(len(i)), 1 + ratio]))
-    best, rows, (begins, grows) = np.ones(len(i)), np.arange(len(i)), map(math.exp, budgets)
-    taken, most, grown, alike, wait = 0, min(steps, _PATIENCE), np.empty((len(i), 0)), 0, _ALIKE
-    while taken < most:
-        left = forms[2]
-        reached, scale = np.add.reduce(forms[:2] * np.where(left > 0, begins, 1.0), axis=2)
-        if best.max() > largest or not scale.min() > 0:
-            return np.full(len(i), np.inf)
-        best[rows] = np.maximum(best[rows], reached / scale)
-        gains = np.add.reduce(np.maximum(left, 0.0), axis=1)
-        losses = gains - np.add.reduce(left, axis=1)
-        going = np.minimum(gains, losses) > faint * scale  # else all that is left has one sign
-        if not (kept := np.count_nonzero(going)):
-            break
-        if kept < len(going):
-            rows, scale, grown, forms = rows[going], scale[going], grown[going], forms.compress(going, axis=1)
-        forms /= scale[:, None]
-        signs = np.sign(forms[2])
-        weights = np.where(signs > 0, grows, 1.0)
-        alike, grown = (alike + 1 if np.array_equal(weights, grown) else 0), weights
-        if quick and alike >= wait:
-            forms, length = _together(weights[:, :, None] * law, forms, most - taken)
-            alike, wait, taken = 0, wait if length else 2 * wait, taken + length
-            if length:
-                continue
-        forms *= weights
-        onward = forms @ law
-        forms = rough.moved(onward, np.add.reduce(forms * signs, axis=2)) if rough else onward
-        taken += 1
-    else:
-        if steps > _PATIENCE:
-            return np.full(len(i), np.inf)
-    return best
-
-
-def _together(step: Floats, forms: Floats, most: float) -> tuple[Floats, int]:
-    """As many steps as grow the same columns, and what they make of forms, (3, m, n): `step`, (m, n, n), is squared."""
-    length, taken, grown = 1, 0, forms[2] > 0
-    while taken + length <= most:
-        onward = np.matmul(forms.transpose(1, 0, 2), step).transpose(1, 0, 2)
-        above = onward[2] > 0
-        ended = above.all(axis=1) | (onward[2] <= 0).all(axis=1)  # all that is left has one sign
-        if not (ended | (above == grown).all(axis=1)).all():
-            break
-        forms, taken = onward / np.add.reduce(onward[1], axis=1)[:, None], taken + length
-        if ended.all():
-            break
-        step, length = step @ step, 2 * length
-        step /= step.max(axis=(1, 2), keepdims=True)
-    return forms, taken
-
-
-@dataclass(frozen=True)
-class Rough:
-    """Rows known within total variation rho: M v changes by at most rho R v, R one of these rows."""
-
-    rho: float
-    ranges: Floats  # (n, n)
-    apart: float  # nats: about how far entries of v are
-
-    def moved(self, forms: Floats, amounts: Floats) -> Floats:
-        """Likelihoods x, y and their difference, each with so much of the row that is least where x is to gain."""
-        seen = np.where(forms[2] > 0, math.exp(self.apart), 1.0)
-        row = self.rho * self.ranges[(seen @ self.ranges.T).argmin(axis=1)]
-        return np.asarray(forms + amounts[:, :, None] * row)
 
 
 def _roughly(law: Floats, epsilon: float, first: float, steps: int | None, rho: float) -> Floats:
@@ -338,7 +252,7 @@ def _free_end(law: Floats, nats: Floats, epsilon: float, steps: int | None) -> f
     with np.errstate(over="ignore", invalid="ignore"):
         apart, grown = np.exp([float(nats.max()) + epsilon, epsilon])
         left = (np.exp(nats)[:, :, None] * law - law[:, None])[~np.eye(len(law), dtype=np.bool_)]
-        for _ in range(_PATIENCE if steps is None else min(steps, _PATIENCE)):
+        for _ in range(PATIENCE if steps is None else min(steps, PATIENCE)):
             has, owed = np.maximum(left, 0.0).sum(axis=1), np.maximum(-left, 0.0).sum(axis=1)
             more = has < owed * apart
             if not more.any():
