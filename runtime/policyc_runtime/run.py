@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import mmap
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -237,7 +238,15 @@ class Run:
 def _zeros(shape: tuple[int, int]) -> NDArray[np.float64]:
     """Zeros of which those rows alone take memory that are written: a heap would fill what it had given back before."""
     size = math.prod(shape)
-    return np.frombuffer(mmap.mmap(-1, max(size, 1) * 8), count=size).reshape(shape)
+    room = max(size, 1) * 8
+    try:
+        if sys.platform == "win32":
+            pages = mmap.mmap(-1, room)
+        else:
+            pages = mmap.mmap(-1, room, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:  # as other arrays are refused
+        raise MemoryError(f"{size:,} numbers do not fit into memory") from error
+    return np.frombuffer(pages, count=size).reshape(shape)
 
 
 def _texts(values: NDArray[np.float64], *, whole: bool) -> list[str]:

@@ -107,7 +107,8 @@ def hold_little(connection: DuckDBPyConnection) -> None:
 def rows_in_order(connection: DuckDBPyConnection, table: str, cells: int) -> StoredCounts | None:
     """Rows with `step`, `code` and `value`, where every step has one of each cell, all in order; None where not."""
     ((count, wrong),) = connection.execute(
-        f"SELECT count(*), count(*) FILTER (step < 0 OR code < 0 OR value < 0 OR step * {cells} + code <> rowid) "
+        "SELECT count(*), count(*) FILTER (step < 0 OR code < 0 OR value < 0 "
+        f"OR step::HUGEINT * {cells} + code <> rowid) "
         f"FROM {table}"
     ).fetchall()
     if wrong or count % cells:

@@ -122,6 +122,14 @@ def test_a_count_that_is_none_is_named(tmp_path: Path, change: tuple[int, str], 
     assert (error.where or "").endswith(place)
 
 
+def test_a_far_step_of_many_cells_is_named(tmp_path: Path) -> None:
+    """Whose place among all counts has more than 64 bits."""
+    cells = tuple(f"c{i}" for i in range(2_000))
+    plan = make_plan(cells=cells, chains=(), population=None)
+    rows = [*(f"0,{cell},1" for cell in cells), *(f"{2**53},{cell},1" for cell in cells)]
+    assert refusal(write(tmp_path, rows), plan).code == "E0815"
+
+
 def test_once_a_step_is_out_more_users_than_the_population_end_nothing(tmp_path: Path) -> None:
     """They count like all others, in a total and in cells, where `otherwise` is what is left: who moves changes two."""
     present = make_plan(releases=(make_release("present", by=None),))
