@@ -53,6 +53,7 @@ PLANS = {
     "each step alone": (ASSUMED, "realtime", "mechanism gaussian()\nestimate none()"),
     "the step before": (ASSUMED, "realtime", f"mechanism gaussian()\nestimate mle()\n{LEFT_OUT}"),
     "noise of many steps": (ASSUMED, "realtime", "mechanism toeplitz()\nestimate none()"),
+    "nodes of many steps": (ASSUMED, "realtime", "mechanism binary_tree()\nestimate none()"),
     "common noise": (ASSUMED, "realtime", "mechanism common_noise()\nestimate none()"),
     "earlier values": (CHAIN, "realtime", f"budget uniform()\nestimate filter()\n{SUM}"),
     "every fourth": (CHAIN, "realtime", f"budget sparse(every = 4 steps)\nestimate filter()\n{SUM}"),
