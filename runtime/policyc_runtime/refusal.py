@@ -16,34 +16,9 @@ from policyc_runtime.consistency import consistency_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.witness import witness_claims
 
-_holding: list[tuple[str, list[Claim]]] = []
-"""The text of the plan of which last every claim held, and these: a command asks for them more than once."""
-
 
 def plan_claims(plan: Plan) -> Iterator[Claim]:
     """Every claim of a plan, recomputed: of its privacy, then of its use; the first that fails is the last."""
-    text = _text(plan)  # equal plans may have other texts: 4.0 is 4.00, and the digest is of the text
-    known = next((claims for other, claims in _holding if other == text), None)
-    if known is not None:
-        yield from known
-        return
-    found = []
-    for claim in _recomputed(plan):
-        found.append(claim)
-        yield claim
-    if text is not None and text == _text(plan) and all(claim.holds for claim in found):
-        _holding[:] = [(text, found)]
-
-
-def _text(plan: Plan) -> str | None:
-    """What a file of the plan has; None where its numbers cannot be written."""
-    try:
-        return plan.to_json()
-    except NONSENSE:
-        return None
-
-
-def _recomputed(plan: Plan) -> Iterator[Claim]:
     beside = (witness_claims(plan), consistency_claims(plan), share_claims(plan), beyond_claims(plan))
     for claim in chain(verified_claims(plan), *beside):
         yield claim

@@ -155,7 +155,8 @@ class MapCost:
         """Some rows, with what is known of them."""
         some = MapCost(self.noisy[rows], self.scale[rows], self.law[rows])
         vars(some)["log_law"] = self.log_law[rows]
-        vars(some)["_crossing"] = tuple(column[rows] for column in self._crossing)
+        if "_crossing" in vars(self):
+            vars(some)["_crossing"] = tuple(column[rows] for column in self._crossing)
         return some
 
     def curve(self, values: Array) -> Array:
