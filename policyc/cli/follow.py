@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import lru_cache
@@ -203,6 +204,13 @@ def _standing(account: Path, changed: int) -> Standing:  # noqa: ARG001
         return opened.standing()
 
 
+def _overdue(waiting: int, done: int) -> str:
+    """What is published at once, in words: of a stream that begins in the past, which may have other events to show."""
+    steps = "1 step is" if waiting == 1 else f"{waiting:,} steps are"
+    way = f"; to release them from events of their own, end this and `policyc run --continued --steps {waiting}` first"
+    return f"{steps} overdue, and published with what waits to be read, if nothing as empty{'' if done else way}"
+
+
 def _say(
     plan: Plan,
     metrics: Path | None,
@@ -226,6 +234,8 @@ def _say(
             f"published {times.pause / 1e6:g} s after that",
             err=True,
         )
+        if waiting := times.closed(time.time_ns() // 1000) - done:
+            typer.echo(_overdue(waiting, done), err=True)
         return
     last, later = followed.stop - 1, (followed.published - followed.closed) / 1e6
     steps = f"step {last:,}" if followed.first == last else f"steps {followed.first:,} to {last:,}"

@@ -25,6 +25,11 @@ from policyc_runtime.follow.metrics import FIRST
 
 COMMAND = [sys.executable, "-m", "policyc", "follow", "visits.plan", "--input", "-", "--lateness", "200ms"]
 
+VISITS_OVERDUE = (
+    "4 steps are overdue, and published with what waits to be read, if nothing as empty; "
+    "to release them from events of their own, end this and `policyc run --continued --steps 4` first"
+)
+
 
 def compiled(folder: Path) -> Path:
     """A stream of 60 steps of two seconds each that begins now."""
@@ -82,6 +87,18 @@ def test_signals_end_it_between_steps_and_a_second_one_is_refused(tmp_path):
         [*verify, "--release", "out.parquet"], cwd=folder, capture_output=True, text=True, check=False
     )
     assert said.returncode == 0, said.stderr
+
+
+def test_overdue_steps_are_named_before_they_are_published(tmp_path):
+    """Of a stream that begins in the past it is said how many steps are published at once, and the way around it."""
+    (tmp_path / "visits.policy").write_text(VISITS)
+    compile_policy(tmp_path / "visits.policy").save(tmp_path / "visits.plan")
+    for overdue in ([VISITS_OVERDUE], []):
+        ended = subprocess.run(
+            [*COMMAND, "--output", "out.csv"], cwd=tmp_path, input="", capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, [line for line in ended.stderr.splitlines() if "overdue" in line]) == (0, overdue)
+    assert {len(file.read_text().splitlines()) - 1 for file in tmp_path.glob("out-*.csv")} == {4}
 
 
 def test_metrics_are_written_over_nothing_else(tmp_path):
