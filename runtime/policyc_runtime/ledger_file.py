@@ -151,7 +151,8 @@ def guarded(path: Path) -> Iterator[None]:
     except OSError as error:
         if is_full(error):
             raise _no_room(path) from None
-        raise damaged(path, "what lies beside it cannot be read or written", ROOM) from None
+        beside = f"`{Path(error.filename).name}`" if isinstance(error.filename, str) else "what lies beside it"
+        raise damaged(path, f"{beside} cannot be read or written", ROOM) from None
 
 
 def _no_room(path: Path) -> LedgerError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -205,6 +206,21 @@ def test_what_is_wrong_with_seal_or_pin_is_said_of_that_file(path: Path, monkeyp
     monkeypatch.setattr(ledger_seal, "read_seal", lambda file: None)
     monkeypatch.setattr(ledger_seal.os, "access", lambda file, how: file != seal)
     assert "`ledger.seal` may not be read" in (refused(path).because or "")
+
+
+def test_a_private_file_that_may_not_be_read_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not the ledger, whose rights are as they should be."""
+    key, read = key_file(path), Path.read_bytes
+
+    def forbidden(file: Path) -> bytes:
+        if file == key:
+            raise PermissionError(errno.EACCES, "Permission denied", str(file))
+        return read(file)
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    with pytest.raises(LedgerError) as caught:
+        release(PLAN, make_counts(7), path, pin=None)
+    assert caught.value.because == "`ledger.key` cannot be read or written"
 
 
 def fresh(seal: Seal) -> str:
