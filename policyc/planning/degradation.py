@@ -46,17 +46,15 @@ def _claim(draft: Draft, planned: Sequence[PlannedRelease], target: AnyUserPromi
         curve = _curve(_profile(parts[0]))
         rho = min(target.rho, _added(Rho(target.rho), parts[0]))
         return UserRhoClaim(rho=rho, relation=target.relation, curve=curve, beyond=left)
+    goal = LargestLoss(target.epsilon)
     if target.delta == 0:
-        goal = LargestLoss(target.epsilon)
         epsilon = min(target.epsilon, _added(goal, parts[0]))
-        kept = [Degradation(participation=bound, epsilon=_added(goal, more)) for bound, more in beyond]
+        kept = [_added(goal, more) for _, more in beyond]
     else:
         epsilon, delta = target.epsilon, rounded_down(target.delta)
-        kept = [
-            Degradation(participation=bound, epsilon=_shown(_epsilon_at(_profile(more).coarse, delta), 3))
-            for bound, more in beyond
-        ]
-    return UserLevelClaim(epsilon=epsilon, delta=target.delta, relation=target.relation, beyond=tuple(kept))
+        kept = [_left(goal, more, delta) for _, more in beyond]
+    left = tuple(Degradation(participation=bound, epsilon=nats) for bound, nats in zip(bounds, kept, strict=True))
+    return UserLevelClaim(epsilon=epsilon, delta=target.delta, relation=target.relation, beyond=left)
 
 
 Parts = list[tuple[StreamMechanism, Setting]]
@@ -73,6 +71,14 @@ def _added(goal: LargestLoss | Rho, parts: Parts) -> Decimal:
     lost = added(goal.lost(*part) for part in parts)
     assert lost is not None, "the noise was made for it"
     return round_up(lost, EXACT_DIGITS)
+
+
+def _left(goal: LargestLoss, parts: Parts, delta: float) -> Decimal | None:
+    """An epsilon that is kept at a delta, rounded up: the curve's, or the most that can be lost; None for none."""
+    nats = _shown(_epsilon_at(_profile(parts).coarse, delta), 3)
+    most = added(goal.lost(*part) for part in parts)
+    known = (nats, None if most is None else round_up(most, 3))
+    return min((one for one in known if one is not None), default=None)
 
 
 def _profile(parts: Parts) -> PrivacyProfile:

@@ -20,7 +20,7 @@ REPLACED_PART = "two data sets that differ in {period} of one user: all events t
 REPLACED = "two data sets that differ in one user: all events of one are replaced by all events of another"
 
 NEVER_MORE = "There is no result, however rare, that changes them by more."
-MORE = "It is more with a probability of at most {chance}."
+MORE = "It is more with a probability of at most {chance}{limit}."
 WEIGHED = "(Delta is less: it weighs every such result by how far it goes beyond.)"
 
 CHECKED = "The plan was found by one algorithm and checked by another, with every rounding against it."

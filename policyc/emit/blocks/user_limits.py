@@ -6,8 +6,10 @@ All that tells these promises apart on a certificate is here.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 from policyc.emit.blocks import sentences
 from policyc.emit.blocks.wording import listed
@@ -110,11 +112,27 @@ def told_curve(plan: Plan, target: Promise) -> PrivacyProfile:
     return pure_profile(rounded_up(_known(stream_largest_loss(plan, target))))
 
 
-def beyond(plan: Plan, index: int) -> str:
-    """How probable it is, at most, that a result changes odds by more than the factor that is told."""
+def beyond(plan: Plan, index: int) -> tuple[str, str]:
+    """How probable it is, at most, that a result changes odds by more than the factor that is told; and `limit_words`.
+
+    Of noise that has a largest loss the curve may say more, on its lattice.
+    """
     point, target = first_point(plan, index), promised_user_level(plan)[index]
     assert point is not None, "asked where a factor is told"
-    return round_up(probability_beyond(stream_profile(plan, target), float(point[0])), 2)
+    limit = stream_largest_loss(plan, target)
+    return chance_beyond(partial(stream_profile, plan, target), point[0], limit), limit_words(limit)
+
+
+def chance_beyond(curve: Callable[[], PrivacyProfile], epsilon: Decimal, limit: Fraction | None) -> str:
+    """A bound on the probability of losing more than `epsilon`, nats, rounded up, where no loss is above the limit."""
+    if limit is not None and limit <= Fraction(epsilon):
+        return "0"
+    return round_up(probability_beyond(curve(), float(epsilon)), 2)
+
+
+def limit_words(limit: Fraction | None) -> str:
+    """`, and never by more than 1.00001 nats`; empty without a limit."""
+    return "" if limit is None else f", and never by more than {round_up(limit, 6)} nats"
 
 
 def together(plan: Plan) -> Groups:
@@ -129,8 +147,9 @@ def together(plan: Plan) -> Groups:
     if target.delta == 0:
         most = _known(stream_largest_loss(plan, target))
         return tuple((size, f"{shown(size * most)} nats") for size in GROUPS)
-    profile = stream_profile(plan, target)
-    found = [(size, group_epsilon(profile, float(target.delta), size)) for size in GROUPS]
+    profile, limit = stream_profile(plan, target), stream_largest_loss(plan, target)
+    most = math.inf if limit is None else rounded_up(limit)
+    found = [(size, min(group_epsilon(profile, float(target.delta), size), size * most)) for size in GROUPS]
     return tuple(
         (size, f"{grouped(round_up(epsilon, 3))} nats" if math.isfinite(epsilon) else "nothing")
         for size, epsilon in found
@@ -201,11 +220,12 @@ def in_odds(plan: Plan, index: int, span: str) -> str:
     if point is None:
         return f"{believed} between these two cases have no limit that could be told, over {span}."
     told = f"{believed} between these two cases change by a factor of at most {likelihood_factor(point[0])} over {span}"
-    if point[1] == 0:
+    chance, limit = beyond(plan, index) if point[1] else ("0", "")
+    if chance == "0":
         return f"{told}. {sentences.NEVER_MORE}"
-    return f"{told}. {sentences.MORE.format(chance=beyond(plan, index))} {sentences.WEIGHED}" + (
+    return f"{told}. {sentences.MORE.format(chance=chance, limit=limit)} {sentences.WEIGHED}" + (
         " A rho leaves no result out and limits none: rarer ones may change odds by more, and then by ever less likely "
         "amounts."
-        if isinstance(target, UserRho)
+        if isinstance(target, UserRho) and not limit
         else ""
     )

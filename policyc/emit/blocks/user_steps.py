@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 from policyc.emit.blocks import sentences
-from policyc.emit.blocks.user_limits import told_curve
+from policyc.emit.blocks.user_limits import chance_beyond, limit_words, told_curve
 from policyc.emit.blocks.wording import (
     Json,
     JsonValue,
@@ -21,7 +22,6 @@ from policyc.emit.blocks.wording import (
     without_events,
 )
 from policyc.emit.numbers import counted, exact, likelihood_factor, round_up, sentence_case
-from policyc.emit.odds import probability_beyond
 from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserSteps, UserStepsRho
 from policyc_check.steps.users import costs_of, differing_steps, profile_of
 from policyc_check.users.claims import DELTAS, stream_largest_loss, stream_rho
@@ -253,10 +253,10 @@ def _recomputed(plan: Plan, target: AnyUserSteps) -> str:
 def _more_often(plan: Plan, target: AnyUserSteps, epsilon: Decimal) -> str:
     """How often odds change by more, which is not what delta says."""
     lost = most_lost(plan, target)
-    if not leaves_to_chance(target) or (lost is not None and lost <= Fraction(epsilon)):
+    chance = chance_beyond(partial(steps_curve, plan, target), epsilon, lost) if leaves_to_chance(target) else "0"
+    if chance == "0":
         return f" {sentences.NEVER_MORE}"
-    beyond = round_up(probability_beyond(steps_curve(plan, target), float(epsilon)), 2)
-    return f" {sentences.MORE.format(chance=beyond)} {sentences.WEIGHED}"
+    return f" {sentences.MORE.format(chance=chance, limit=limit_words(lost))} {sentences.WEIGHED}"
 
 
 def neighbors_words(plan: Plan, target: AnyUserSteps) -> str:

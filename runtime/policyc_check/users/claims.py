@@ -320,9 +320,9 @@ def kept_by_noise(plan: Plan, target: Promise, stated: Numbers, bound: int | Non
     if stated.epsilon is None:  # claims nothing
         return True, "nothing"
     assert not isinstance(target, UserRho | UserStepsRho), "nats stand beside nats"
-    if target.delta == 0:
-        lost = stream_largest_loss(plan, target, bound)
-        return lost is not None and lost <= Fraction(stated.epsilon), f"recomputed {lost and float(lost)!r} nats"
+    lost = stream_largest_loss(plan, target, bound)
+    if (kept := lost is not None and lost <= Fraction(stated.epsilon)) or target.delta == 0:  # kept at any delta
+        return kept, f"recomputed {lost and float(lost)!r} nats"
     failing = _delta_at(plan, target, stated.epsilon, bound)
     detail = f"delta recomputed from the noise: {failing!r}, promised {target.delta}"
     return Fraction(failing) <= Fraction(target.delta), detail

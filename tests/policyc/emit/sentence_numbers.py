@@ -357,6 +357,15 @@ def beyond(told: Told, found: str) -> None:
     assert any(true * 0.97 <= number(found) <= 8 * true for true in truths), (found, truths)
 
 
+def never_more(told: Told, nats: str) -> None:
+    """The most that plain noise, or the budgets of the costliest steps, tell; with a hair less, delta is not 0."""
+    sums = [sum(costliest(told, target)) for target in beside_steps(told.plan) if not told.plan.measured]
+    largest = [*sums, lost(told, rho=False)] if told.plan.measured else sums
+    assert any(true * (1 - 1e-9) <= number(nats) <= true * (1 + 1e-5) for true in largest), (nats, largest)
+    for target in promised_user_level(told.plan):
+        assert number(nats) > float(told.point(target)[0])
+
+
 def several(told: Told, nats: str, size: str) -> None:
     """For names in the same steps: the curve of noise that has to hide as many times as much; other steps hide more."""
     m = int(size)
@@ -435,7 +444,7 @@ def tails(told: Told, *found: str) -> None:
     assert all(abs(one + other - 1) < 0.006 for one, other in zip(both[0], reversed(both[1]), strict=True))
 
 
-def lost(told: Told, steps: int | None = None) -> float:
+def lost(told: Told, steps: int | None = None, *, rho: bool = True) -> float:
     """What plain noise lets one user lose in so many steps: c k / b at most, or c^2 k / (2 s^2) as a rho."""
     total = 0.0
     for release in told.plan.measured:
@@ -448,7 +457,7 @@ def lost(told: Told, steps: int | None = None) -> float:
             k = ((1 if part else k) / release.mechanism.window + windows) / 2
         squared = k * setting.contribution**2 / (2 * size**2)
         twice = 2 if setting.replaced and (setting.signed or setting.cells > 1) else 1  # in one cell, or in two
-        total += squared if isinstance(told.user_level, UserRho) else twice * k * setting.contribution / size
+        total += squared if rho and isinstance(told.user_level, UserRho) else twice * k * setting.contribution / size
     return total
 
 
@@ -1157,6 +1166,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"at most {N} times the probability", factor),
     (rf"(?:at delta|plus|delta,|, delta) {N}(?!;| included)", delta),
     (rf"[wW]ith a probability of at most {N}", beyond),
+    (rf"never by more than {N} nats", never_more),
     (rf"{N} nats for {N} (?:names?|users?)", several),
     (rf"{N} nats at {N} steps?", more_steps),
     (
