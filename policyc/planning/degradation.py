@@ -49,12 +49,11 @@ def _claim(draft: Draft, planned: Sequence[PlannedRelease], target: AnyUserPromi
     goal = LargestLoss(target.epsilon)
     if target.delta == 0:
         epsilon = min(target.epsilon, _added(goal, parts[0]))
-        kept = [_added(goal, more) for _, more in beyond]
+        kept = [Degradation(participation=bound, epsilon=_added(goal, more)) for bound, more in beyond]
     else:
         epsilon, delta = target.epsilon, rounded_down(target.delta)
-        kept = [_left(goal, more, delta) for _, more in beyond]
-    left = tuple(Degradation(participation=bound, epsilon=nats) for bound, nats in zip(bounds, kept, strict=True))
-    return UserLevelClaim(epsilon=epsilon, delta=target.delta, relation=target.relation, beyond=left)
+        kept = [Degradation(participation=bound, epsilon=_left(goal, more, delta)) for bound, more in beyond]
+    return UserLevelClaim(epsilon=epsilon, delta=target.delta, relation=target.relation, beyond=tuple(kept))
 
 
 Parts = list[tuple[StreamMechanism, Setting]]

@@ -148,8 +148,8 @@ def together(plan: Plan) -> Groups:
         most = _known(stream_largest_loss(plan, target))
         return tuple((size, f"{shown(size * most)} nats") for size in GROUPS)
     profile, limit = stream_profile(plan, target), stream_largest_loss(plan, target)
-    most = math.inf if limit is None else rounded_up(limit)
-    found = [(size, min(group_epsilon(profile, float(target.delta), size), size * most)) for size in GROUPS]
+    alone = math.inf if limit is None else rounded_up(limit)
+    found = [(size, min(group_epsilon(profile, float(target.delta), size), size * alone)) for size in GROUPS]
     return tuple(
         (size, f"{grouped(round_up(epsilon, 3))} nats" if math.isfinite(epsilon) else "nothing")
         for size, epsilon in found
