@@ -47,6 +47,9 @@ class Topic(NamedTuple):
         Raises:
             DataError: E0870, it is none, or a property is not one's own to choose.
         """
+        if "@" in address:
+            place = f"kafka://…@{address.rpartition('@')[2]}"
+            raise unusable(place, "an address has no name and no password", "write them into the file of `--kafka`")
         found = ADDRESS.fullmatch(address)
         if found is None:
             raise unusable(address, "it is no address of a topic", "write it like kafka://host:9092/topic")
@@ -77,7 +80,9 @@ class Topic(NamedTuple):
             return kind(self.settings(**more))
         except library().KafkaException as error:
             said = str(error.args[0].str()).rstrip(".")
-            raise unusable(self.address, said, "mend the file of properties that `--kafka` names") from None
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # of the client itself
+            said = str(error).rstrip(".")
+        raise unusable(self.address, said, "mend the file of properties that `--kafka` names")
 
     def partitions(self, client: Any) -> list[int]:
         """The topic's partitions, in order.

@@ -1,7 +1,8 @@
 """Released values to the first partition of a Kafka topic, one NDJSON line a message, in their order.
 
 The producer is idempotent, so brokers keep messages once and in order; what stands at the partition's end already, of
-a publication that was not noted, is read and not sent again.
+a publication that was not noted, is read and not sent again: where brokers refused a line and took later ones, it comes
+behind these.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class KafkaSink:
     def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:  # noqa: ARG002
         """Make the lines, without those that are there."""
         lines = [line.encode() for line in released_lines(release, noted, release.steps.stop)]
-        there = 0 if self._compared else self._already_there(lines)
-        self._lines, self._compared = lines[there:], True
+        there = set() if self._compared else self._at_the_end(len(lines))
+        self._lines, self._compared = [line for line in lines if line not in there], True
 
     def publish(self) -> None:
         """Send them; DataError E0870 where brokers do not take them."""
@@ -48,8 +49,8 @@ class KafkaSink:
                     break
                 except BufferError:  # as much waits as librdkafka holds
                     self._producer.poll(1.0)
-                except self._kafka.KafkaException as error:  # the topic is gone, or takes no such line
-                    raise self._topic.refused(error.args[0]) from None
+                except (self._kafka.KafkaException, SystemError) as error:  # the topic is gone, or the producer gave up
+                    raise self._topic.refused(self._failed[0] if self._failed else error.args[0]) from None
         if self._producer.flush(PATIENCE) or self._failed:
             raise self._topic.refused(self._failed[0]) if self._failed else self._silent()
         self._lines = []
@@ -66,26 +67,26 @@ class KafkaSink:
     def _silent(self) -> Exception:
         return unusable(self.name, f"no broker took the values in {PATIENCE:.0f} seconds", "start again when they do")
 
-    def _already_there(self, lines: list[bytes]) -> int:
-        """How many of the lines stand at the partition's end."""
+    def _at_the_end(self, lines: int) -> set[bytes]:
+        """The last lines of the partition, so many: each tells step, release and cell, and was sent once."""
         consumer: Any = self._topic.client(
             self._kafka.Consumer, group_id="policyc", enable_auto_commit=False, auto_offset_reset="error"
         )
         try:
             place = self._kafka.TopicPartition(self._topic.name, PARTITION)
             low, high = self._topic.answered(lambda: consumer.get_watermark_offsets(place, timeout=ANSWER))
-            first = max(low, high - len(lines))
+            first = max(low, high - lines)
             consumer.assign([self._kafka.TopicPartition(self._topic.name, PARTITION, first)])
-            end: list[bytes] = []
+            end: set[bytes] = set()
             until = time.monotonic() + PATIENCE
             at = first
             while at < high:
                 for message in consumer.consume(high - at, 1.0):
                     if message.error() is None:
-                        end.append(message.value() or b"")
+                        end.add(message.value() or b"")
                         at = message.offset() + 1
                 if time.monotonic() > until:
                     raise self._silent()
         finally:
             consumer.close()
-        return next(size for size in range(min(len(lines), len(end)), -1, -1) if end[len(end) - size :] == lines[:size])
+        return end

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from policyc_runtime.follow.kafka import ANSWER, PATIENCE, Topic, is_away, library, unusable
+from policyc_runtime.follow.kafka import ANSWER, PATIENCE, START, Topic, is_away, library, unusable
 from policyc_runtime.follow.source import Batch
 
 MOST_MESSAGES = 10_000  # in a batch
@@ -42,6 +42,7 @@ class KafkaSource:
         self._next: dict[int, int] = {}
         self._until: dict[int, int] | None = None  # what to read before a step closes; None while no broker says it
         self._asked = 0.0
+        self._said: Any = None  # the error of the brokers that answered last, while they do not say what is there
 
     def begin(self, positions: Mapping[str, int]) -> None:
         """Read on from these positions, and partitions that have none from their beginning.
@@ -92,12 +93,15 @@ class KafkaSource:
         """Whether all was read that was there at the last mark.
 
         Raises:
-            DataError: E0870, no broker said for a long time what is there.
+            DataError: E0870, no broker said for a long time what is there, or they refuse to.
         """
         if self._until is None:
             self._ask()
         if self._until is None:
-            if time.monotonic() - self._asked > PATIENCE:
+            waited = time.monotonic() - self._asked
+            if self._said is not None and waited > START:
+                raise self._topic.refused(self._said)
+            if waited > PATIENCE:
                 raise unusable(self.name, f"no broker answered for {PATIENCE:.0f} seconds", "start again when they do")
             return False
         return all(self._next[partition] >= end for partition, end in self._until.items())
@@ -110,7 +114,11 @@ class KafkaSource:
         try:
             found = {partition: self._ends(partition, 1.0)[1] for partition in self._next}
             topics = self._consumer.list_topics(self._topic.name, timeout=1.0).topics
-        except self._kafka.KafkaException:
+            self._said = topics[self._topic.name].error
+        except self._kafka.KafkaException as error:
+            self._said = None if is_away(error.args[0]) else error.args[0]
+            return
+        if self._said is not None:
             return
         new = sorted(set(topics[self._topic.name].partitions) - set(self._next))
         if new:  # a partition that was added is read from its beginning

@@ -113,6 +113,19 @@ def test_what_was_sent_and_not_noted_is_compared(cluster, tmp_path):
     assert cluster.received("out2") == whole
 
 
+def test_a_line_that_was_refused_alone_is_sent_alone(cluster, tmp_path):
+    """Brokers took what came after a line that they refused: the line comes last, and no other twice."""
+    plan = planned(tmp_path)
+    cluster.send("in8", [line("a", BEGIN)])
+    follow(plan, tmp_path, KafkaSource(cluster.topic("in8")), [KafkaSink(cluster.topic("whole8"))], BEGIN + 9 * HOUR)
+    whole = cluster.received("whole8")
+    for text in [*whole[:3], *whole[4:]]:
+        cluster._brokers.produce("out8", text, partition=0)
+    cluster._brokers.flush(10)
+    follow(plan, tmp_path, KafkaSource(cluster.topic("in8")), [KafkaSink(cluster.topic("out8"))], BEGIN + 9 * HOUR)
+    assert cluster.received("out8") == [*whole[:3], *whole[4:], whole[3]]
+
+
 class EndOfPartition:
     """What librdkafka says behind the last message, where the end of a transaction stands beyond it."""
 
@@ -207,6 +220,32 @@ def test_a_topic_that_is_not_there_or_lost_rows_is_one_message(cluster, tmp_path
     assert "went as far as 999" in str(refused.value.because)
 
 
+def test_a_topic_that_may_not_be_read_any_more_is_named(cluster, monkeypatch):
+    """Brokers answer, and refuse: after half a minute, not five, and with what they say."""
+    cluster.send("in7", ["x"])
+    source = KafkaSource(cluster.topic("in7"))
+    source.begin({})
+
+    def refuses(*_: Any) -> tuple[int, int]:
+        raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+    monkeypatch.setattr(source, "_ends", refuses)
+    source.mark()
+    assert not source.caught_up
+    source._asked -= 31
+    with pytest.raises(DataError) as refused:
+        _ = source.caught_up
+    assert "authorization" in str(refused.value.because)
+    source.close()
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated():
+    with pytest.raises(DataError) as refused:
+        Topic.of("kafka://me:secret@host:9092/topic", {})
+    assert (refused.value.code, refused.value.where) == ("E0870", "kafka://…@host:9092/topic")
+    assert "secret" not in f"{refused.value} {refused.value.because} {refused.value.help}"
+
+
 @pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
 def test_brokers_are_those_of_the_address(name):
     """Properties that name others would have events read from, or values written to, where nobody said."""
@@ -224,6 +263,7 @@ def test_brokers_are_those_of_the_address(name):
         ("no.such.property", "1", "No such configuration property"),
         ("security.protocol", "sasl_sslx", "Invalid value"),
         ("ssl.ca.location", "nowhere.pem", "ssl.ca.location"),
+        ("error_cb", "x", "callable"),
     ],
 )
 @pytest.mark.parametrize("place", [KafkaSource, KafkaSink])
