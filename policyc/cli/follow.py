@@ -100,6 +100,8 @@ def follow(
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped.append(got))
+    if source != "-" and source in outputs:
+        raise typer.BadParameter("events come from this topic: values would be among them", param_hint="--output")
     with ExitStack() as stack:
         told = _properties(kafka)
         sinks = []
@@ -220,12 +222,17 @@ def _say(
     done: int,
 ) -> None:
     """One line on standard error, and the metrics: what is public."""
+    from policyc_check.errors import KernelError
     from policyc_runtime.follow.metrics import write_metrics
     from policyc_runtime.sources.moments import iso_moment
 
     if metrics is not None:
-        standing = None if account is None else _standing(account, account.stat().st_mtime_ns)
-        write_metrics(metrics, plan.policy.name, followed, done, times, standing)
+        try:
+            standing = None if account is None else _standing(account, account.stat().st_mtime_ns)
+            write_metrics(metrics, plan.policy.name, followed, done, times, standing)
+        except (OSError, KernelError) as error:  # values are published without them
+            said = error.strerror if isinstance(error, OSError) else str(error)
+            typer.echo(f"warning: {metrics} is not written: {said}", err=True)
     if followed is None:
         of_all = "" if plan.stream.horizon is None else f" of {plan.stream.horizon:,}"
         typer.echo(

@@ -37,7 +37,7 @@ from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, re
 from policyc_runtime.sources.count_rows import Gaps
 from policyc_runtime.sources.counts import require_counts_suffice
 from policyc_runtime.sources.engines.remote import Engine
-from policyc_runtime.sources.given_data import Data, Held, check_data, held, remote_of
+from policyc_runtime.sources.given_data import Data, Held, check_choices, check_data, held, remote_of
 from policyc_runtime.sources.memory import Rows
 from policyc_runtime.sources.moments import agreed_start, says_zone, step_times
 from policyc_runtime.sources.step_counts import check_request
@@ -107,7 +107,9 @@ def release(
             nobody says which one it has; data of a released step changed.
         AccountError: the account of the data set is not named, or has not so much left.
         ReleaseError: the output cannot be written, or no values satisfy the constraints.
+        ValueError, TypeError: `gaps`, `engine` or `steps` is none of what they may be.
     """
+    check_choices(gaps, engine, steps)
     verify(plan)
     _require_filled(plan)
     remote = remote_of(events_or_counts, engine, counts=counts, continued=continued)

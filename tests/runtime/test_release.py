@@ -6,6 +6,7 @@ import os
 import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -435,3 +436,12 @@ def test_steps_that_another_run_released_meanwhile_are_not_called_new(
     assert (others[1].before, len(others[1].times)) == (0, 4)
     assert (done.before, len(done.times)) == (4, 5)
     assert release(plan, counts, tmp_path / "l", pin=None).before == 5
+
+
+@pytest.mark.parametrize(("name", "value"), [("gaps", "zeros"), ("engine", "oracle"), ("steps", "3"), ("steps", True)])
+def test_what_a_type_checker_would_refuse_begins_nothing(name: str, value: Any, tmp_path: Path) -> None:
+    """A word that is not known meant another one: zeros for gaps, Postgres for any other engine."""
+    plan = make_plan()
+    with pytest.raises((ValueError, TypeError), match=name):
+        release(plan, make_counts(3), tmp_path / "ledger", pin=None, **{name: value})
+    assert list(tmp_path.iterdir()) == []

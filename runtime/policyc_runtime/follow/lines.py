@@ -1,7 +1,7 @@
 """Lines of text to fields: NDJSON, one object a line, or CSV, whose first line names the columns.
 
 A line that is none of these is one that names nobody, and is counted with those that cannot be used: what one user sent
-must not stop the release of all others.
+must not stop the release of all others. So is the rest of an object that a stream begins with, as `tail` gives it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Lines:
             if text is not None and not text.strip():
                 continue
             if text is not None and not self._told:
-                self._told = True
-                if not text.lstrip().startswith("{"):
-                    self._places = self._header(text)
+                self._told = text.lstrip().startswith("{")
+                if not self._told and _may_name(text):
+                    self._places, self._told = self._header(text), True
                     continue
             fields = None if text is None else self._of_object(text) if self._places is None else self._of_row(text)
             if fields is None or not all(fields[:2]) or any(UNREADABLE.search(field) for field in fields):
@@ -65,7 +65,7 @@ class Lines:
                 "E0811",
                 f"there is no one column `{missing[0]}`",
                 where=f"{self._where}: line 1",
-                because="the first line is no JSON object, so it names the columns of a CSV file",
+                because="it is no JSON object, so it names the columns of a CSV file",
                 help=f"name {', '.join(f'`{name}`' for name in self._columns)} there, or send one JSON object a line",
             )
         return [names.index(name) for name in self._columns]
@@ -83,6 +83,12 @@ class Lines:
             return None
         values = [said.get(name) for name in self._columns]
         return tuple(value if isinstance(value, str) else "" for value in values)
+
+
+def _may_name(text: str) -> bool:
+    """Whether a line that is no object may name columns: two at least, and it is not where an object ends."""
+    plain = re.sub("[\ufeff\r\t]", " ", text)
+    return plain.isprintable() and not plain.rstrip().endswith("}") and re.search("[,;|\t]", text) is not None
 
 
 def _row(text: str) -> list[str] | None:

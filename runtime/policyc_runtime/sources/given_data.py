@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.errors import DataError
+from policyc_runtime.sources.count_rows import Gaps
 from policyc_runtime.sources.engines.remote import Engine, RemoteTable, remote_table
 from policyc_runtime.sources.memory import ArrowStream, CheckedRows, HeldTable, Rows
 from policyc_runtime.sources.tables import connect, require_here
@@ -33,6 +34,20 @@ def remote_of(data: Data, engine: Engine, *, counts: bool, continued: bool) -> R
             help="give the whole history as events, by the name of a table; or leave the engine out",
         )
     return remote_table(engine, data)
+
+
+def check_choices(gaps: object, engine: object, steps: object) -> None:
+    """Nothing where they are what a type checker would take: a word that is not known would mean another one.
+
+    Raises:
+        ValueError: `gaps` or `engine` is none of the words.
+        TypeError: `steps` is no whole number.
+    """
+    for name, said, words in (("gaps", gaps, get_args(Gaps)), ("engine", engine, get_args(Engine))):
+        if said not in words:
+            raise ValueError(f"{name} is one of {', '.join(map(repr, words))}, not {said!r}")
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, SupportsIndex)):
+        raise TypeError(f"steps is a whole number, not {steps!r}")
 
 
 def check_data(data: Data) -> None:

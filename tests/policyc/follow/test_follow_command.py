@@ -18,10 +18,12 @@ import typer
 from scripted import VISITS, planned
 
 from policyc import compile_policy
-from policyc.cli.follow import _metrics_file, _properties, _require_open, _standing
+from policyc.cli.follow import _metrics_file, _properties, _require_open, _say, _standing
 from policyc.planning.joint_promise import joint_promise
 from policyc_runtime.account import Account, spend
+from policyc_runtime.follow.follower import Followed
 from policyc_runtime.follow.metrics import FIRST
+from policyc_runtime.follow.timetable import Timetable
 
 COMMAND = [sys.executable, "-m", "policyc", "follow", "visits.plan", "--input", "-", "--lateness", "200ms"]
 
@@ -123,6 +125,25 @@ def test_metrics_go_to_ordinary_files(tmp_path):
         with pytest.raises(typer.BadParameter, match="name another"):
             _metrics_file(tmp_path / name, [])
     assert _metrics_file(tmp_path / "link", []) == tmp_path / "later"
+
+
+def test_values_do_not_go_where_events_come_from(tmp_path):
+    (tmp_path / "visits.policy").write_text(VISITS)
+    compile_policy(tmp_path / "visits.policy").save(tmp_path / "visits.plan")
+    topic = "kafka://host:9092/visits"
+    command = [*COMMAND[:4], "visits.plan", "--input", topic, "--output", topic]
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (refused.returncode, "events come from this topic" in refused.stderr) == (2, True)
+
+
+def test_metrics_that_cannot_be_written_stop_nothing(tmp_path, capsys):
+    """A folder in their place, or an account that is gone: one line says so, and values are published."""
+    plan = planned(tmp_path)
+    times = Timetable(plan, 0, 0, 1)
+    (tmp_path / "m").mkdir()
+    for metrics, account in (("m", None), ("new", tmp_path / "gone")):
+        _say(plan, tmp_path / metrics, account, Followed(0, 1, 0, 0, 0), times, 1)
+        assert f"warning: {tmp_path / metrics} is not written" in capsys.readouterr().err
 
 
 def test_what_is_left_of_an_account_is_read_again_when_it_changes(tmp_path):

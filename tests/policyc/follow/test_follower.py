@@ -283,6 +283,21 @@ def test_a_first_line_that_is_no_row_is_refused_as_a_header():
         Lines(("person", "at"), "standard input").fields([b"person,a\rt"])
 
 
+@pytest.mark.parametrize("junk", [b'a","at":"2026"}', b'"}', b"k", b"\x01\x02,\x7f", b"\xff,\xfe"])
+def test_what_a_stream_begins_with_by_chance_is_no_header(junk):
+    """The rest of an object, or bytes: one that cannot be used, and what comes after it is read as what it is."""
+    objects = Lines(("person", "at"), "standard input")
+    assert objects.fields([junk, b'{"person": "a", "at": "t"}']) == ([("a", "t")], 1)
+    rows = Lines(("person", "at"), "standard input")
+    assert rows.fields([junk, "\ufeffat,person".encode(), b"t,a"]) == ([("a", "t")], 1)
+
+
+@pytest.mark.parametrize("names", ["who;at", "who\tat", '"who","at"', "who|at"])
+def test_a_header_of_other_columns_is_refused(names):
+    with pytest.raises(DataError, match="no one column `person`"):
+        Lines(("person", "at"), "standard input").fields([names.encode()])
+
+
 def test_the_end_of_a_line_that_is_too_long_is_no_line():
     """Its beginning was counted, and nothing more of it comes in, also where the input ends with it."""
     reading, writing = os.pipe()
