@@ -113,7 +113,7 @@ def follow(
             _source(source, told),
             sinks,
             options,
-            MachineClock(),
+            MachineClock(late),
             told=lambda *said: _say(plan, metrics, account, *said),
             stopping=lambda: bool(stopped),
         )

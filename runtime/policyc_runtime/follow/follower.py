@@ -214,7 +214,8 @@ class Follower:
                 sink.ready(released, noted[sink.name], pieces)
             ready = self._clock.now()
             moment = ready if closed is None else times.publication(closed, ready)
-            self._clock.wait_until(moment)
+            if not self._clock.wait_until(moment, self._stopping):
+                return  # noise is in the ledger: the next start publishes it
             if steps:
                 for sink in self._sinks:
                     sink.publish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +89,10 @@ class Played:
     def now(self) -> int:
         return self.moment
 
-    def wait_until(self, moment: int) -> None:
+    def wait_until(self, moment: int, stopping: Callable[[], bool]) -> bool:
         self.waits.append(moment)
         self.moment = max(self.moment, moment)
+        return True
 
     def begin(self, positions: Mapping[str, int]) -> None:
         self.next = positions.get("script", 0) if self.positions else self.next
