@@ -168,6 +168,12 @@ def test_what_a_server_refuses(server, seen, tmp_path):
         held.execute(f"CREATE ROLE nobody_here LOGIN PASSWORD '{PASSWORD}'")
     found = refused("postgres", server.url("seen", role="nobody_here"))
     assert "may not read" in str(found.because)
+    with server.connect() as held:  # who sees some of the rows counts too few
+        held.execute("GRANT SELECT ON seen TO nobody_here")
+        held.execute("GRANT TEMPORARY ON DATABASE postgres TO nobody_here")
+        held.execute("ALTER TABLE seen ENABLE ROW LEVEL SECURITY")
+    found = refused("postgres", server.url("seen", role="nobody_here"))
+    assert "not all of its rows" in str(found.because)
     with pytest.raises(DataError):
         release(PLAN, server.url("none"), tmp_path / "book", engine="postgres", pin=None, steps=1)
     assert not list(tmp_path.iterdir())

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from policyc_runtime.errors import ReleaseError
 from policyc_runtime.follow.released_lines import released_lines
 from policyc_runtime.output import Draft, drafted_release, put_in_place
+from policyc_runtime.output_place import OUTPUT, UNWRITABLE
 
 if TYPE_CHECKING:
     from policyc_runtime.published_values import Release
@@ -69,12 +71,21 @@ class StandardOutput:
         self._text = text[_already_there(self._descriptor, text) :]
 
     def publish(self) -> None:
-        """Write them."""
+        """Write them; ReleaseError E0826 where nobody reads them, or there is no room."""
         left = memoryview(self._text)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
-        if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-            os.fsync(self._descriptor)
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+            if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                os.fsync(self._descriptor)
+        except OSError as error:
+            raise ReleaseError(
+                OUTPUT,
+                UNWRITABLE,
+                where="standard output",
+                because="nobody reads it any more" if isinstance(error, BrokenPipeError) else error.strerror,
+                help="start again when there is room and somebody who reads: what is missing is published then",
+            ) from None
 
     def close(self) -> None:
         """Nothing: it is not ours."""

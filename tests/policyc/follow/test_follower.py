@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scripted import BEGIN, HOUR, MOVING, SECOND, START, VISITS, Played, follow, planned
 
-from policyc_runtime.errors import DataError, LedgerError
+from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.follow.arrivals import Arrivals
 from policyc_runtime.follow.lines import LONGEST_LINE, Lines
 from policyc_runtime.follow.lock import followed_alone
@@ -296,6 +296,24 @@ def test_what_a_stream_begins_with_by_chance_is_no_header(junk):
 def test_a_header_of_other_columns_is_refused(names):
     with pytest.raises(DataError, match="no one column `person`"):
         Lines(("person", "at"), "standard input").fields([names.encode()])
+
+
+def test_standard_output_that_takes_nothing_is_named():
+    """A pipe whose reader is gone, and a device without room."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open("/dev/full", "wb", buffering=0) as full:  # noqa: PTH123
+        for descriptor, said in ((writing, "nobody reads it any more"), (full.fileno(), "No space left on device")):
+            sink = StandardOutput(descriptor)
+            sink._text = b"{}\n"
+            with pytest.raises(ReleaseError) as refused:
+                sink.publish()
+            assert (refused.value.code, refused.value.where, refused.value.because) == (
+                "E0826",
+                "standard output",
+                said,
+            )
+    os.close(writing)
 
 
 def test_the_end_of_a_line_that_is_too_long_is_no_line():

@@ -47,8 +47,8 @@ TYPES = {  # of Postgres, as DuckDB calls them
 }
 REASONS = {  # by the first letters of what the standard says of errors: why, and what helps
     "42501": (
-        "the role may not read the table, or not make temporary tables",
-        "grant it SELECT on the table, and TEMPORARY on the database",
+        "the role may not read the table, or not all of its rows, or not make temporary tables",
+        "grant it SELECT on the table (with row-level security, BYPASSRLS), and TEMPORARY on the database",
     ),
     "22": ("a value is out of the range of its type", "make a view without such rows, and name that"),
     "53": ("the server has no room or memory left", "make room, and run again"),
@@ -175,6 +175,7 @@ class PostgresTable(RemoteTable):
         _locked(connection, said)
         connection.execute("SET TIME ZONE 'UTC'")
         connection.execute("SET LOCAL standard_conforming_strings = on")
+        connection.execute("SET LOCAL row_security = off")  # an error in place of rows that are left out in silence
         found = connection.execute(
             "SELECT s.nspname, c.relname, c.oid::bigint FROM pg_catalog.pg_class AS c "
             "JOIN pg_catalog.pg_namespace AS s ON s.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass(%s)",
