@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from itertools import pairwise
+
 import numpy as np
 
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
@@ -66,10 +69,19 @@ def user_level_pictures(plan: Plan, accounting: Accounting | None) -> Json:
             "y": y,
             "stepped": False,
             "level": {"name": f"promised, {amount(target)}", "value": str(number_of(target))},
-            "series": [{"name": name, "points": [[str(bound), round_up(number)] for bound, number in pairs]}],
+            "series": [{"name": name, "points": [[str(at), round_up(number)] for at, number in _rising(pairs)]}],
         }
     content["candidates"] = [_candidates(plan, index) for index in range(len(plan.releases))]
     return content
+
+
+def _rising(pairs: list[tuple[int, Decimal]]) -> list[tuple[int, Decimal]]:
+    """Bounds for so many steps, and between these that of the next: a straight line would lie below what is true."""
+    found = pairs[:1]
+    for (before, _), (at, number) in pairwise(pairs):
+        found += [(before + 1, number)] if before + 1 < at else []
+        found.append((at, number))
+    return found
 
 
 def _points(values: Array) -> list[JsonValue]:

@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from policyc import compile_policy
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.mechanism import choice
-from policyc.emit.blocks.pictures import pictures
+from policyc.emit.blocks.pictures import pictures, user_level_pictures
 from policyc.emit.context import certificate_content
 from policyc.emit.pictures import WIDEST_LETTER, bar_picture, line_picture, nice_ticks, thinned
 from policyc.pipeline import Compilation
+from policyc_check.plan.claims import Degradation
+from policyc_check.users.claims import kept_by_noise, promised_user_level
 from policyc_runtime.plan import Plan
 
 LINE = {
@@ -158,3 +163,23 @@ def test_the_first_date_is_not_cut_off() -> None:
     assert "2026-03-02 06:00" in marks
     left = float(root.attrib["viewBox"].split()[0])
     assert all(left <= x - WIDEST_LETTER * len(name) / 2 for name, x in marks.items())
+
+
+def test_no_point_between_those_that_are_told_is_promised_more_than_is_true(tmp_path: Path) -> None:
+    """Of numbers of periods that no page names, the line is at or above what the noise keeps."""
+    policy = tmp_path / "town.policy"
+    policy.write_text("""policy town "People"
+stream events { user person time at step 1h horizon 504 steps start "2026-09-07" }
+release present = count(events)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove, per = 1d)
+participation at_most(4 steps, per = 1d, enforced = keep_first)
+deliver realtime
+""")
+    plan = compile_policy(policy).plan
+    (series,) = user_level_pictures(plan, None)["participation"]["series"]
+    steps, nats = np.array(series["points"], dtype=float).T
+    (target,) = promised_user_level(plan)
+    for periods in range(2, 22):
+        told = Decimal(float(np.interp(4 * periods, steps, nats)))
+        point = Degradation(participation=4 * periods, epsilon=told)
+        assert kept_by_noise(plan, target, point, 4 * periods)[0], periods
