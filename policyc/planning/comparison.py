@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ from policyc_runtime.predicted_errors import Candidate, PredictedError
 Array = NDArray[np.float64]
 
 MOST_RUNS = 6  # whose error is computed, each with an estimator
+EARLY_RUNS = 5  # at the beginning, each of which is computed by itself
 ADAPTS = (
     "how far off values are depends on how far counts move until they are published again, and near zero, where "
     "nothing has to be published, they may be off by less"
@@ -183,14 +184,22 @@ def _patterns_of(allocation: Allocation, errors: Array) -> Iterator[tuple[float,
 def _errors_by_run(
     allocation: Allocation, estimator: Estimator, scales: Sequence[float], predictor: Predictor
 ) -> list[float]:
-    """The mean expected error of every run; between runs that were computed, errors are interpolated by scale."""
+    """The mean expected error of every run; between later ones that were computed, errors are interpolated by scale.
+
+    At the first steps what is believed may still be far from what it becomes, so these stand for no others.
+    """
     starts = np.cumsum([0, *(run.steps or 0 for run in allocation.runs[:-1])]).tolist()
-    order = np.argsort(scales, kind="stable")
+
+    def computed(runs: Iterable[int]) -> list[float]:
+        given = ((starts[run], allocation.runs[run], scales[run], scales[0]) for run in runs)
+        return [predictor.run_error(estimator, *one) for one in given]
+
+    early, later = computed(range(min(EARLY_RUNS, len(scales)))), np.log(scales[EARLY_RUNS:])
+    if not len(later):
+        return early
+    order = np.argsort(later, kind="stable")
     chosen = order[np.unique(np.linspace(0, len(order) - 1, MOST_RUNS).astype(int))]
-    known = [
-        predictor.run_error(estimator, starts[run], allocation.runs[run], scales[run], scales[0]) for run in chosen
-    ]
-    return [float(error) for error in np.interp(np.log(scales), np.log(np.array(scales)[chosen]), known)]
+    return [*early, *map(float, np.interp(later, later[chosen], computed((chosen + EARLY_RUNS).tolist())))]
 
 
 def mean_error(allocation: Allocation, patterns: Sequence[Sequence[float]]) -> float:
