@@ -49,8 +49,10 @@ class KafkaSink:
                     break
                 except BufferError:  # as much waits as librdkafka holds
                     self._producer.poll(1.0)
-                except (self._kafka.KafkaException, SystemError) as error:  # the topic is gone, or the producer gave up
-                    raise self._topic.refused(self._failed[0] if self._failed else error.args[0]) from None
+                except self._kafka.KafkaException as error:  # the topic is gone, or takes no such line
+                    raise self._topic.refused(error.args[0]) from None
+                except SystemError:  # the client's way to say that it gave up; why was told on delivery, if at all
+                    raise self._topic.refused(self._failed[0]) if self._failed else self._gave_up() from None
         if self._producer.flush(PATIENCE) or self._failed:
             raise self._topic.refused(self._failed[0]) if self._failed else self._silent()
         self._lines = []
@@ -66,6 +68,9 @@ class KafkaSink:
 
     def _silent(self) -> Exception:
         return unusable(self.name, f"no broker took the values in {PATIENCE:.0f} seconds", "start again when they do")
+
+    def _gave_up(self) -> Exception:
+        return unusable(self.name, "the producer gave up after an error of the brokers", "start again: none is twice")
 
     def _at_the_end(self, lines: int) -> set[bytes]:
         """The last lines of the partition, so many: each tells step, release and cell, and was sent once."""

@@ -112,15 +112,15 @@ class KafkaSource:
 
     def _ask(self) -> None:
         try:
+            topic = self._consumer.list_topics(self._topic.name, timeout=1.0).topics[self._topic.name]
+            if topic.error is not None:
+                raise self._kafka.KafkaException(topic.error)
             found = {partition: self._ends(partition, 1.0)[1] for partition in self._next}
-            topics = self._consumer.list_topics(self._topic.name, timeout=1.0).topics
-            self._said = topics[self._topic.name].error
         except self._kafka.KafkaException as error:
             self._said = None if is_away(error.args[0]) else error.args[0]
             return
-        if self._said is not None:
-            return
-        new = sorted(set(topics[self._topic.name].partitions) - set(self._next))
+        self._said = None
+        new = sorted(set(topic.partitions) - set(self._next))
         if new:  # a partition that was added is read from its beginning
             self._next |= dict.fromkeys(new, 0)
             self._assign()

@@ -37,7 +37,7 @@ class Lines:
         """Fields of those lines that can be read, and how many cannot.
 
         Raises:
-            DataError: E0811, the first line names columns, and not the policy's.
+            DataError: E0811, a first line names columns, and not the policy's.
         """
         found: list[Fields] = []
         unread = 0
@@ -64,8 +64,8 @@ class Lines:
             raise DataError(
                 "E0811",
                 f"there is no one column `{missing[0]}`",
-                where=f"{self._where}: line 1",
-                because="it is no JSON object, so it names the columns of a CSV file",
+                where=self._where,
+                because="the first line of text that is no JSON object names the columns of a CSV file",
                 help=f"name {', '.join(f'`{name}`' for name in self._columns)} there, or send one JSON object a line",
             )
         return [names.index(name) for name in self._columns]

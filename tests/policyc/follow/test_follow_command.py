@@ -6,11 +6,12 @@ import datetime
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,42 @@ def test_signals_end_it_between_steps_and_a_second_one_is_refused(tmp_path):
         [*verify, "--release", "out.parquet"], cwd=folder, capture_output=True, text=True, check=False
     )
     assert said.returncode == 0, said.stderr
+
+
+@pytest.mark.law
+def test_a_signal_while_values_wait_for_their_moment_is_heard(tmp_path):
+    """Their noise is in the ledger, and they are not out; killed instead, or asked to end, the next start publishes."""
+    (tmp_path / "visits.policy").write_text(VISITS)
+    compile_policy(tmp_path / "visits.policy").save(tmp_path / "visits.plan")
+    drawn = []
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        waiting = started(tmp_path, "--output", "out.csv", "--pause", "10min")
+        assert waiting.stdin is not None
+        waiting.stdin.close()
+        waiting.stdin = None
+        until = time.monotonic() + 60
+        while len(noise(tmp_path)) < 8 and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(1)
+        drawn.append(noise(tmp_path))
+        waiting.send_signal(number)
+        waiting.communicate(timeout=20)
+        assert waiting.returncode == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+        assert list(tmp_path.glob("out*")) == []
+    last = started(tmp_path, "--output", "out.csv")
+    last.communicate("", timeout=60)
+    assert last.returncode == 0
+    assert {len(file.read_text().splitlines()) - 1 for file in tmp_path.glob("out-*.csv")} == {4}
+    assert [noise(tmp_path), *drawn[1:]] == drawn[:1] * 2
+
+
+def noise(folder: Path) -> list[tuple[int, str, str]]:
+    """What the ledger has drawn, if it is there and nobody writes to it."""
+    try:
+        with closing(sqlite3.connect(f"file:{folder / 'visits.plan/ledger.sqlite'}?mode=ro", uri=True)) as ledger:
+            return ledger.execute("SELECT step, release, noisy FROM entry ORDER BY number").fetchall()
+    except sqlite3.OperationalError:
+        return []
 
 
 def test_overdue_steps_are_named_before_they_are_published(tmp_path):

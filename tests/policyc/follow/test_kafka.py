@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -220,23 +221,30 @@ def test_a_topic_that_is_not_there_or_lost_rows_is_one_message(cluster, tmp_path
     assert "went as far as 999" in str(refused.value.because)
 
 
-def test_a_topic_that_may_not_be_read_any_more_is_named(cluster, monkeypatch):
+@pytest.mark.parametrize(
+    ("code", "said"), [("TOPIC_AUTHORIZATION_FAILED", "authorization"), ("UNKNOWN_TOPIC_OR_PART", "Unknown topic")]
+)
+@pytest.mark.parametrize("place", ["the offsets", "the topic"])
+def test_a_topic_that_may_not_be_read_any_more_is_named(place, code, said, cluster, monkeypatch):
     """Brokers answer, and refuse: after half a minute, not five, and with what they say."""
     cluster.send("in7", ["x"])
-    source = KafkaSource(cluster.topic("in7"))
+    source, error = KafkaSource(cluster.topic("in7")), kafka.KafkaError(getattr(kafka.KafkaError, code))
     source.begin({})
 
     def refuses(*_: Any) -> tuple[int, int]:
-        raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        raise kafka.KafkaException(error)
 
-    monkeypatch.setattr(source, "_ends", refuses)
+    if place == "the offsets":
+        monkeypatch.setattr(source, "_ends", refuses)
+    else:
+        gone = SimpleNamespace(topics={"in7": SimpleNamespace(error=error, partitions={})})
+        monkeypatch.setattr(source, "_consumer", SimpleNamespace(list_topics=lambda *_, **__: gone))
     source.mark()
     assert not source.caught_up
     source._asked -= 31
     with pytest.raises(DataError) as refused:
         _ = source.caught_up
-    assert "authorization" in str(refused.value.because)
-    source.close()
+    assert said in str(refused.value.because)
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated():
@@ -272,6 +280,23 @@ def test_properties_that_librdkafka_does_not_take_are_one_message(place, name, v
         place(Topic.of("kafka://host/topic", {"security.protocol": "ssl", name: value}))
     assert (refused.value.code, said in str(refused.value.because)) == ("E0870", True)
     assert "--kafka" in str(refused.value.help)
+
+
+def test_a_producer_that_gave_up_is_one_message(cluster):
+    """The client says so by an error of Python's own, without what brokers said; that was told before, or not."""
+    cluster.send("out9", ["before"])
+    for said in (None, kafka.KafkaError(kafka.KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)):
+        sink = KafkaSink(cluster.topic("out9"))
+        sink._producer, sink._lines = GaveUp(), [b"{}"]
+        sink._failed = [] if said is None else [said]
+        with pytest.raises(DataError) as refused:
+            sink.publish()
+        assert (refused.value.code, "gave up" in str(refused.value.because)) == ("E0870", said is None)
+
+
+class GaveUp:
+    def produce(self, *_: Any, **__: Any) -> None:
+        raise SystemError("returned NULL without setting an exception")
 
 
 def test_a_topic_that_takes_a_line_no_longer_is_one_message(cluster, tmp_path):
