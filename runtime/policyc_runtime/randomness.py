@@ -66,12 +66,12 @@ class SimulationRandomness(Randomness):
 
     def __init__(self, seed: int) -> None:
         noise, users = np.random.SeedSequence(seed).spawn(2)
-        self._noise = np.random.Generator(np.random.PCG64(noise))
+        self._noise = np.random.PCG64(noise)
         self.generator = np.random.Generator(np.random.PCG64(users))
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """`count` pseudo-random 64-bit words."""
-        return self._noise.integers(0, 2**WORD_BITS, size=count, dtype=np.uint64)
+        return self._noise.random_raw(count)  # the words of `integers` over all 64 bits, without its overhead
 
 
 def uniform_integers(bound: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
