@@ -11,8 +11,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from itertools import islice, product
+from functools import cache, cached_property
+from itertools import chain, islice, product
 from pathlib import Path
 
 import numpy as np
@@ -252,12 +252,12 @@ class Combination:
         differs = [text for name, text in said.items() if text != getattr(plain, name) or name in ("target", "release")]
         return "; ".join(differs)
 
-    @property
+    @cached_property
     def through_chains(self) -> bool:
         """Whether sums are published of users of whose moves a promise is about."""
         return self.target in LEAKS and any("sum(s" in text for text in RELEASES[self.release])
 
-    @property
+    @cached_property
     def windowed(self) -> bool:
         """Whether a promise about steps is accounted for as one about all of a user, since budgets cannot say it."""
         if self.through_chains:
@@ -268,28 +268,28 @@ class Combination:
         asked = self.agrees or any(word in text for text in RELEASES[self.release] for word in words)
         return asked or self.mechanism not in (*(() if self.target in MEASURED else BUDGETED), *ADAPTIVE)
 
-    @property
+    @cached_property
     def user_level(self) -> bool:
         """Whether all events of a user are promised, be it in a window."""
         return self.windowed or "user_level" in TARGETS[self.target][0]
 
-    @property
+    @cached_property
     def several(self) -> bool:
         """Whether a user counts in several cells."""
         return self.user_level and not self.windowed and CELLS_PER_STEP in self.participation
 
-    @property
+    @cached_property
     def periods(self) -> bool:
         """Whether a promise is about periods of a user."""
         return not self.windowed and PER in self.participation
 
-    @property
+    @cached_property
     def replaced(self) -> bool:
         """Whether neighbors replace a user."""
         replaced = any("neighbors = replace" in text for text in TARGETS[self.target])
         return replaced or (self.windowed and self.target != "event, added")
 
-    @property
+    @cached_property
     def unable(self) -> bool:
         """Whether the noise of the mechanism that is named cannot keep the promise."""
         gaussian = ("gaussian", "binary_tree", "filter_subsample", "lmmse", "toeplitz", "common_noise")
@@ -302,7 +302,7 @@ class Combination:
             return False
         return unknown or (self.target in PURE and self.mechanism.startswith(gaussian))
 
-    @property
+    @cached_property
     def unasked(self) -> tuple[str, ...]:
         """Dimensions that mean nothing under this target."""
         if self.windowed:
@@ -311,37 +311,37 @@ class Combination:
             return ("chain",)
         return ("participation", "signal") if self.target in LEAKS else ("participation", "signal", "chain")
 
-    @property
+    @cached_property
     def demands(self) -> bool:
         """Whether anything is demanded of values, not only which of them are shown."""
         return any(not text.startswith("suppress") for text in CONSTRAINTS[self.constraint])
 
-    @property
+    @cached_property
     def by_cell(self) -> bool:
         """Whether something is published by cell."""
         return any(" by " in text for text in RELEASES[self.release])
 
-    @property
+    @cached_property
     def levels(self) -> bool:
         """Whether something is published by what cells belong to."""
         return any(text.endswith("by zone") for text in RELEASES[self.release])
 
-    @property
+    @cached_property
     def agrees(self) -> bool:
         """Whether values are made to add up to those of another release."""
         return self.release in AGREEING
 
-    @property
+    @cached_property
     def gaps_in_levels(self) -> bool:
         """Whether values of levels that agree are left out, which has a plane of its own."""
         return self.agrees and any(text.startswith("suppress") for text in CONSTRAINTS[self.constraint])
 
-    @property
+    @cached_property
     def wait(self) -> int | None:
         """How many later steps a value waits for, None for all."""
         return {"realtime": 0, "within(3 steps)": 3, "offline": None}[self.deliver]
 
-    @property
+    @cached_property
     def cells(self) -> tuple[str, ...]:
         """The cells of the stream, `otherwise` last; none where nothing needs them."""
         beside = self.target in BESIDE and self.by_cell and not self.windowed
@@ -410,6 +410,11 @@ class Combination:
 def refusals(one: Combination) -> set[str]:
     """The findings with which `check` ends, exactly; or those with which planning may end. None: it compiles."""
     return checked(one) or set(_planned(one))
+
+
+def compiles(one: Combination) -> bool:
+    """Whether there are no `refusals`; the first one ends the search."""
+    return next(chain(_unfit(one), _planned(one)), None) is None
 
 
 def checked(one: Combination) -> set[str]:
@@ -553,7 +558,7 @@ def every_combination() -> list[Combination]:
             }
             found = Combination(**{"target": drawn.choice(list(TARGETS)), **others, **given})
             found = replace(found, **{word: getattr(plain, word) for word in found.unasked})
-            if not refusals(found) and not found.gaps_in_levels:
+            if not found.gaps_in_levels and compiles(found):
                 break
         return found
 
@@ -611,12 +616,12 @@ def a_sample() -> list[Combination]:
     chosen = []
     for one in everything:
         said = {(field.name, getattr(one, field.name)) for field in fields(one)}
-        if said & unseen and not refusals(one):
+        if said & unseen and compiles(one):
             chosen.append(one)
             unseen -= said
-    by_days = (one for one in by_a_clock if one.user_level and not refusals(one))
+    by_days = (one for one in by_a_clock if one.user_level and compiles(one))
     shared = [one for one in by_a_clock if one.mechanism == "common_noise()" and one.horizon != "ends"]
-    shared = [one for one in shared if not refusals(one)][-2:]
+    shared = [one for one in shared if compiles(one)][-2:]
     return [*chosen, *islice(by_days, 6), *shared, *gaps, *islice(filter(refusals, everything), 40)]
 
 
