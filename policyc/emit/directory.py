@@ -221,7 +221,8 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
     """
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return []
-    if not (directory / PLAN).is_file():
+    spent = _spent_under(directory / LEDGER)
+    if not (directory / PLAN).is_file() and spent != plan.digest:
         raise KernelError(
             "E0806",
             "this is not a plan directory, so nothing is written into it",
@@ -229,13 +230,14 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
             help="compile into another directory: `-o OTHER.plan`",
         )
     old = _old_plan(directory)
-    if (old is None or old.digest != plan.digest) and not _unspent(directory / LEDGER):
+    if spent not in (None, plan.digest) and (old is None or old.digest != plan.digest):
+        elsewhere = "compile into another directory: `-o OTHER.plan`; without it the policy's name says where, "
         raise KernelError(
             "E0807",
             "the directory holds the ledger of another plan",
             where=str(directory / LEDGER),
             because="a ledger says what was spent under its own plan, and must stay beside it",
-            help="compile into another directory: `-o OTHER.plan`; without it the policy's name says where, "
+            help=f"{f'put its own `{PLAN}` back, which cannot be read, or ' if old is None else ''}{elsewhere}"
             f"`{plan.policy.name}.plan`",
         )
     if old is None:
@@ -244,17 +246,17 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
     return [directory / name for name in recorded if name not in new]
 
 
-def _unspent(ledger: Path) -> bool:
-    """Whether there is no ledger, or one in which nothing was drawn."""
+def _spent_under(ledger: Path) -> str | None:
+    """The digest of the plan whose noise a ledger holds, empty where it does not say; None where nothing was drawn."""
     from policyc_runtime.ledger_reader import LedgerReader
 
     if not ledger.exists():
-        return not ledger.with_name(PIN).exists()
+        return "" if ledger.with_name(PIN).exists() else None
     try:
         with LedgerReader.open_read_only(ledger) as book:
-            return book.unspent
+            return None if book.unspent else book.meta.get("plan", "")
     except KernelError:
-        return False
+        return ""
 
 
 def _old_plan(directory: Path) -> Plan | None:

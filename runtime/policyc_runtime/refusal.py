@@ -16,7 +16,6 @@ from policyc_runtime.consistency import consistency_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.witness import witness_claims
 
-
 _last: dict[str, list[Claim]] = {}  # a plan is checked when it is made, for its certificate, and when it is made anew
 
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from policyc.emit import printed_numbers, sign, signatures, signing_keys, verify_directory
@@ -19,6 +20,7 @@ from policyc_check.errors import KernelError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_private import key_file, make_private
 from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.release import release
 
 Save = Callable[[Path, Plan], Path]
 Some = Callable[[Iterable[Any], int], list[Any]]
@@ -227,9 +229,9 @@ def test_a_missing_plan_is_one_claim(tmp_path: Path) -> None:
     assert [claim.holds for claim in verify_directory(tmp_path)] == [False]
 
 
-def changed(plan: Plan) -> Plan:
+def changed(plan: Plan, purpose: str = "another") -> Plan:
     """Another plan of the same policy."""
-    return plan.model_copy(update={"policy": plan.policy.model_copy(update={"purpose": "another"})}).sealed()
+    return plan.model_copy(update={"policy": plan.policy.model_copy(update={"purpose": purpose})}).sealed()
 
 
 def test_an_older_plan_is_replaced_and_other_files_stay(save_plan: Save, saved: Path, fleet: Plan) -> None:
@@ -269,7 +271,7 @@ def test_a_ledger_without_entries_is_no_reason_to_refuse(save_plan: Save, saved:
     assert load_plan(saved).digest == other.digest
     make_private(key_file(ledger)).write_bytes(b"of entries that a newer copy has")
     with pytest.raises(KernelError) as refused:
-        save_plan(saved, fleet)
+        save_plan(saved, changed(fleet, "a third"))
     assert refused.value.code == "E0807"
 
 
@@ -280,6 +282,28 @@ def test_a_ledger_beside_an_unreadable_plan_is_refused(save_plan: Save, saved: P
     with pytest.raises(KernelError) as refused:
         save_plan(saved, fleet)
     assert refused.value.code == "E0807"
+
+
+@pytest.mark.parametrize("left", ["", "{", None], ids=["emptied", "cut", "gone"])
+def test_a_plan_that_was_damaged_is_compiled_again_beside_its_ledger(
+    save_plan: Save, saved: Path, fleet: Plan, left: str | None
+) -> None:
+    """The ledger says whose it is: the same plan is written again and goes on, another one is refused."""
+    plan, ledger = load_plan(saved), saved / "ledger.sqlite"
+    counts = np.full((3, len(plan.releases[0].cells)), 1_000)
+    counts[:, 0] = 4_037 - counts[:, 1:].sum(axis=1)
+    noisy = release(plan, counts, ledger).series[plan.releases[0].name].noisy
+    whole = (saved / "plan.json").read_bytes()
+    (saved / "plan.json").unlink() if left is None else (saved / "plan.json").write_text(left)
+    with pytest.raises(KernelError) as refused:
+        save_plan(saved, changed(fleet))
+    assert refused.value.code == ("E0806" if left is None else "E0807")
+    assert left is None or "put its own `plan.json` back" in (refused.value.help or "")
+    save_plan(saved, fleet)
+    assert (saved / "plan.json").read_bytes() == whole
+    again = release(load_plan(saved), counts, ledger)
+    assert np.array_equal(again.series[plan.releases[0].name].noisy, noisy)
+    assert again.before == 3
 
 
 def test_the_same_plan_keeps_its_ledger(save_plan: Save, saved: Path, fleet: Plan) -> None:
