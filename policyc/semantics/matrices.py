@@ -204,7 +204,7 @@ def _check_shape(scope: Scope, value: Value, what: str, written: Written) -> boo
     rows = written.rows
     widths = [len(row) for row in rows]
     size = len(rows)
-    problem = None
+    problem, remedy = None, "write as many columns as rows, one for each state of the stream"
     if not rows:
         problem = f"`{what}` has no rows"
     elif len(set(widths)) > 1:
@@ -212,6 +212,8 @@ def _check_shape(scope: Scope, value: Value, what: str, written: Written) -> boo
         problem = f"row {odd + 1} of `{what}` has {widths[odd]} entries, and row 1 has {widths[0]}"
     elif widths[0] != size:
         problem = f"`{what}` has {size} rows and {widths[0]} columns"
+        if size < widths[0]:
+            remedy = "a row is missing, if every column is of a state of the stream: write one row for each state"
     if problem is None:
         return True
     scope.refuse(
@@ -220,7 +222,7 @@ def _check_shape(scope: Scope, value: Value, what: str, written: Written) -> boo
         value.span,
         because="entry j of row i is the probability of moving from state i to state j, so rows and columns are the "
         "same states",
-        hint="write as many columns as rows, one for each state of the stream",
+        hint=remedy,
     )
     return False
 

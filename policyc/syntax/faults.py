@@ -28,7 +28,7 @@ SIGNS = {
 }  # fmt: skip
 CONDITIONS = {"where", "when", "having"}
 COLUMNS = {"user", "time", "cell", "by", "for"}
-UNITS = {"second", "minute", "hour", "day", "week", "month", "year"}
+UNITS = {"second": "s", "minute": "min", "hour": "h", "day": "d", "week": "w", "month": "", "year": ""}
 NAMES_OF_SIGNS = {sign: name for name, sign in SIGNS.items()}
 
 
@@ -62,11 +62,8 @@ def _unclosed(place: Place) -> Fault | None:
     offset, opener = place.opener
     closer = NAMES_OF_SIGNS[OPENERS[opener]]
     keyword = place.is_word and place.keywords.get(place.found) is not None
-    is_statement = (
-        keyword
-        and place.starts_line
-        and re.match(r"[ \t]+[\w\"]", place.scan.masked[place.span.end : place.span.end + 80])
-    )
+    after = place.scan.masked[place.span.end : place.span.end + 80]
+    is_statement = keyword and place.starts_line and re.match(r"[ \t]+[\w\"]", after)
     shows = (
         place.found == ""
         or is_statement
@@ -209,7 +206,9 @@ def _unit(place: Place) -> Fault | None:
         whole = Span(place.previous_end - len(number), place.span.end)
         edit = Edit(whole, f"{number}{place.found}") if number.isdigit() else None
     elif place.found.removesuffix("s") in UNITS:
-        remedy = "a horizon counts steps: `365 steps`; a duration is one word: `5min`, `1h`, `1d` or `2w`"
+        short = UNITS[place.found.removesuffix("s")]
+        word = f"{number}{short}" if short else "30d"
+        remedy = f"a duration is one word: `{word}`; a horizon counts steps: `365 steps`"
         return Fault(Diagnostic("E0122", f"`{number} {place.found}` is no duration", place.span, help=remedy))
     elif "FIELD" in place.accepted and place.ends_line:
         remedy = f"leave it out: write `{number}`"
@@ -324,6 +323,10 @@ def _unexpected(place: Place) -> Fault:
             Diagnostic("E0108", f"the policy ends where {expected} should follow", span, help=f"write {expected}")
         )
     remedy = "leave it out, or write a value before it" if place.found == "," else f"write {expected} before it"
+    opener = place.accepted & {"LBRACE", "LPAR", "LSQB"}
+    if place.found in ("{", "(", "[") and len(opener) == 1 and not place.accepted & VALUE:
+        expected = f"`{SIGNS[min(opener)]}`"
+        remedy = f"write {expected} in place of it"
     return Fault(Diagnostic("E0108", f"expected {expected}, found `{place.found}`", place.span, help=remedy))
 
 
