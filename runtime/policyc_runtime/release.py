@@ -107,9 +107,9 @@ def release(
             nobody says which one it has; data of a released step changed.
         AccountError: the account of the data set is not named, or has not so much left.
         ReleaseError: the output cannot be written, or no values satisfy the constraints.
-        ValueError, TypeError: `gaps`, `engine` or `steps` is none of what they may be.
+        ValueError, TypeError: `plan`, `gaps`, `engine` or `steps` is none of what they may be.
     """
-    check_choices(gaps, engine, steps)
+    check_choices(plan, gaps, engine, steps)
     verify(plan)
     _require_filled(plan)
     remote = remote_of(events_or_counts, engine, counts=counts, continued=continued)

@@ -445,3 +445,11 @@ def test_what_a_type_checker_would_refuse_begins_nothing(name: str, value: Any, 
     with pytest.raises((ValueError, TypeError), match=name):
         release(plan, make_counts(3), tmp_path / "ledger", pin=None, **{name: value})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["fleet.plan", None, object()])
+def test_what_is_no_plan_is_named(given: Any, tmp_path: Path) -> None:
+    """A directory's name, or what `compile_policy` gives: what to write is said, and no ledger is begun."""
+    with pytest.raises(TypeError, match=rf"not a {type(given).__name__}: `load_plan\(directory\)`"):
+        release(given, make_counts(3), tmp_path / "ledger", pin=None)
+    assert list(tmp_path.iterdir()) == []

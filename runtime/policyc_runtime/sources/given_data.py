@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.errors import DataError
+from policyc_runtime.plan import Plan
 from policyc_runtime.sources.count_rows import Gaps
 from policyc_runtime.sources.engines.remote import Engine, RemoteTable, remote_table
 from policyc_runtime.sources.memory import ArrowStream, CheckedRows, HeldTable, Rows
@@ -36,13 +37,16 @@ def remote_of(data: Data, engine: Engine, *, counts: bool, continued: bool) -> R
     return remote_table(engine, data)
 
 
-def check_choices(gaps: object, engine: object, steps: object) -> None:
+def check_choices(plan: object, gaps: object, engine: object, steps: object) -> None:
     """Nothing where they are what a type checker would take: a word that is not known would mean another one.
 
     Raises:
         ValueError: `gaps` or `engine` is none of the words.
-        TypeError: `steps` is no whole number.
+        TypeError: `plan` is no plan; `steps` is no whole number.
     """
+    if not isinstance(plan, Plan):
+        loaded = "`load_plan(directory)`, or `load_plan(compilation.save())` of what `compile_policy` gives"
+        raise TypeError(f"a plan is released, not a {type(plan).__name__}: {loaded}")
     for name, said, words in (("gaps", gaps, get_args(Gaps)), ("engine", engine, get_args(Engine))):
         if said not in words:
             raise ValueError(f"{name} is one of {', '.join(map(repr, words))}, not {said!r}")
