@@ -46,6 +46,10 @@ class ReleasedTable:
             )
         return connection.table("released")
 
+    def __repr__(self) -> str:
+        """The first rows, as duckdb draws them: what a notebook shows."""
+        return str(self._rows)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A capsule with a stream of the rows."""
         return self._rows.__arrow_c_stream__(requested_schema)

@@ -197,6 +197,9 @@ def test_the_table_out_is_the_file(tmp_path: Path, clock: str) -> None:
     assert done.table().to_arrow().equals(pq.read_table(file))
     assert done.table("rides").to_arrow().num_rows == 12
     assert pa.table(done.table()) == done.table().to_arrow()
+    shown = repr(done.table()).splitlines()
+    assert [cell.strip() for cell in shown[1].split("│")[1:-1]] == done.table().to_arrow().column_names
+    assert sum(line.count("│ A ") + line.count("│ B ") for line in shown) == 12
     with pytest.raises(KeyError):
         done.table("walks")
 
