@@ -119,7 +119,7 @@ def _picture(
         },
         ChoiceFrame(len(choices), min(errors), max(errors)),
     )
-    head = [name, *["instead of the target above" for _ in columns], "a count is off by about"]
+    head = [name, *["instead of `target` and `correlation` above" for _ in columns], "a count is off by about"]
     rows = zip(choices, *columns, [release["typical"] for release in releases], strict=True)
     lines = [head, ["---"] * len(head), *map(list, rows)]
     return Picture(_standalone(drawn), "".join(f"| {' | '.join(line)} |\n" for line in lines))
