@@ -74,9 +74,9 @@ def check_user_steps(plan: Plan) -> Iterator[Claim]:
     cell, horizon, budgets = plan.stream.cell, plan.stream.horizon, not plan.measured
     total = budgets and cell is not None and cell.otherwise is None and plan.stream.population is not None
     for place, goal in [(f"targets.{n}", one) for n, one in enumerate(plan.targets) if isinstance(one, AnyUserSteps)]:
-        length = f"{goal.per:,} ms" if goal.per else f"{goal.window:,}" if goal.window else None
-        longest, period = goal.window or horizon, f" of a period of {length}" if length else ""
-        steps = f"{goal.bound:,} steps{period}"
+        hours = f"{Fraction(goal.per, 3_600_000)} h" if isinstance(goal.per, int) else "a month" if goal.per else ""
+        longest, period = goal.window or horizon, f" of a period of {hours or goal.window}"
+        steps = f"{goal.bound:,} steps{period if hours or goal.window else ''}"
         fits = goal.bound == longest or (goal.assumed is not None and goal.bound <= (longest or goal.bound))
         fits = fits and (goal.per is None or (goal.window == 1 and steps_in(plan.stream, goal.per) < 1))
         detail = "assumed" if goal.assumed else "all there are"

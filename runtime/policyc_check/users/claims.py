@@ -285,7 +285,7 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
             return
         holds, found = kept_by_noise(plan, target, claim)
         more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"
-        length = target.per or "" if target.per in (None, MONTH) else f"{target.per:,} ms"
+        length = "a month" if target.per == MONTH else f"{Fraction(target.per or 0, 3_600_000)} h" if target.per else ""
         part = f" in any {target.window} steps in a row" if target.window else length and f" in one period of {length}"
         name = f"all events of one user{part} together leak at most {_amount(claim)}"
         yield Claim(name, holds, f"{found}{more}", place, "E0843")

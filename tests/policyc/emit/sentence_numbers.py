@@ -46,6 +46,7 @@ N = r"(\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?)"
 SPAN = rf"{N} steps? \({N} (month|day|hour|minute|second|millisecond)s?\)"
 POINTS = rf"{N} nats at delta {N}, {N} nats at delta {N} and {N} nats at delta {N}"
 UNITS = MILLISECONDS | {MONTH: longest(MONTH)}
+HOURS = r"(\d[\d,]*(?:/\d+)?)"
 LENGTH = rf"{N} (month|day|hour|minute|second|millisecond)s?"
 NAMES_OF_THINGS = {  # strings that are names, words of the policy, machine values, or citations (`test_sources.py`)
     "sha256", "plan_digest", "compiler", "evidence", "states", "values", "purpose", "parameters", "sources", "points",
@@ -218,6 +219,11 @@ def common(told: Told, found: str) -> None:
     setting = setting_of(told.plan, release, told.user_level)
     eta, part = float(release.mechanism.common_stddev), float(release.mechanism.part)
     near(number(found), eta * part * setting.contribution * float(unit_of(told.plan, release)))
+
+
+def milliseconds(hours: str) -> str:
+    """Of whole hours or a fraction of some."""
+    return str(Fraction(hours.replace(",", "")) * 3_600_000)
 
 
 def of_period(told: Told, size: str, unit: str) -> None:
@@ -1136,7 +1142,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"in one period of {LENGTH}", of_period),
     (rf"does in a month, {N} periods, {N} nats at delta {N} is promised", month_of_periods),
     (rf"with {N} changes? until (\d{{4}}-\d\d-\d\d)", changes_of_clock),
-    (rf"in one period of {N} ms", lambda told, size: of_period(told, size, "millisecond")),
+    (rf"in one period of {HOURS} h\b", lambda told, size: of_period(told, milliseconds(size), "millisecond")),
     (rf"all of {N} periods? in which a user takes part", so_many_periods),
     (rf"^all of {N} steps? in a row$", so_many_in_a_row),
     (
@@ -1214,12 +1220,12 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"one period of {N} steps \({LENGTH}\)", period_of_user),
     (rf"any {N} steps in a row \({LENGTH}\)(?:, |: neighbors)", steps_in_a_row),
     (
-        rf"in (?:at most )?{N} steps of a period of {N}\b",
-        lambda told, bound, steps: (
-            (takes_part(told, bound), period_of_user(told, steps))
-            if " ms" not in told.text
-            else part_of_a_step(told, bound, steps)
-        ),
+        rf"in (?:at most )?{N} steps of a period of {HOURS} h\b",
+        lambda told, bound, size: part_of_a_step(told, bound, milliseconds(size)),
+    ),
+    (
+        rf"in (?:at most )?{N} steps of a period of {N}\b(?! h\b|/)",
+        lambda told, bound, steps: (takes_part(told, bound), period_of_user(told, steps)),
     ),
     (rf"all of {N} steps of one period in which", takes_part),
     (rf"^at most {N} steps(?: of one period of [^,]*)?, for the promise about all events of a user", takes_part),
