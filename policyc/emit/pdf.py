@@ -33,6 +33,7 @@ PREAMBLE = """\
 #show heading.where(level: 3): it => block(above: 1.2em, below: 0.6em, sticky: true, text(10pt, it.body))
 #show raw: set text(font: "DejaVu Sans Mono", size: 0.82em)
 #set table(stroke: (x, y) => (bottom: 0.5pt + luma(80%)), inset: (x: 4pt, y: 4pt), align: left)
+#set table.cell(breakable: false)
 #show table: set text(size: 8pt)
 #show table: set par(justify: false)
 """
