@@ -235,13 +235,15 @@ def _say(
             typer.echo(f"warning: {metrics} is not written: {said}", err=True)
     if followed is None:
         of_all = "" if plan.stream.horizon is None else f" of {plan.stream.horizon:,}"
+        now = time.time_ns() // 1000
+        begins = "began" if times.start <= now else "begins"
         typer.echo(
-            f"{plan.policy.name}: {done:,}{of_all} steps are published; step 0 began at "
+            f"{plan.policy.name}: {done:,}{of_all} steps are published; step 0 {begins} at "
             f"{iso_moment(times.start, plan)}; steps close {times.lateness / 1e6:g} s after their end, and are "
             f"published {times.pause / 1e6:g} s after that",
             err=True,
         )
-        if waiting := times.closed(time.time_ns() // 1000) - done:
+        if waiting := times.closed(now) - done:
             typer.echo(_overdue(waiting, done), err=True)
         return
     last, later = followed.stop - 1, (followed.published - followed.closed) / 1e6

@@ -140,6 +140,16 @@ def test_overdue_steps_are_named_before_they_are_published(tmp_path):
     assert {len(file.read_text().splitlines()) - 1 for file in tmp_path.glob("out-*.csv")} == {4}
 
 
+@pytest.mark.parametrize(("start", "begins"), [("2026-01-01", "began"), ("2999-01-01", "begins")])
+def test_when_the_stream_begins_is_said(tmp_path, start, begins):
+    (tmp_path / "visits.policy").write_text(VISITS.replace("2026-01-01", start))
+    compile_policy(tmp_path / "visits.policy").save(tmp_path / "visits.plan")
+    ended = subprocess.run(
+        [*COMMAND, "--output", "out.csv"], cwd=tmp_path, input="", capture_output=True, text=True, check=False
+    )
+    assert f"step 0 {begins} at {start}T00:00:00" in ended.stderr
+
+
 def test_metrics_are_written_over_nothing_else(tmp_path):
     """A ledger, or anything that begins otherwise, stays as it is; an empty file and older metrics do not."""
     for content, taken in ((b"SQLite format 3", False), (b"", True), (FIRST + b"lag_seconds x\n", True)):
