@@ -16,7 +16,7 @@ from policyc_runtime.estimation.program import Program
 from policyc_runtime.estimation.separable import SquaredCost, minimise_reals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -184,8 +184,7 @@ class _Curves:
         """
         program.set_prices(0, self.line.ravel())
         first = program.add_heights()
-        for offset in self._spread:
-            self._support(program, first, self._guess + offset, self.possible)
+        self._support(program, first, [(self._guess + offset, self.possible) for offset in self._spread])
         shape, count = self._guess.shape, self._guess.size
         demanded = False  # what is found satisfies the constraints in every round; rounds only bring the cost down
         for _ in range(ROUNDS):
@@ -195,7 +194,7 @@ class _Curves:
             missing = heights - solution[first : first + count].reshape(shape)
             wanting = missing > GAP * (1.0 + heights) + program.tolerance
             if wanting.any():
-                self._support(program, first, values, wanting)
+                self._support(program, first, [(values, wanting)])
             elif self._whole and not demanded and not _whole(values):
                 program.demand_whole(whole=True)
                 demanded = True
@@ -203,19 +202,26 @@ class _Curves:
                 break
         return np.rint(values) if self._whole else values
 
-    def _support(self, program: Program, first: int, values: Array, cells: NDArray[np.bool_]) -> None:
-        """Add the tangent, or the chords around it, of some cells where they are in the domain."""
-        cells = cells & (values >= self._cost.least)
+    def _support(self, program: Program, first: int, places: Iterable[tuple[Array, NDArray[np.bool_]]]) -> None:
+        """Add the tangents, or the chords around them, of cells at places of the domain, in one go."""
+        lines = [line for values, cells in places for line in self._lines(values, cells & (values >= self._cost.least))]
+        chosen = [
+            (np.flatnonzero(cells), *(array[cells] for array in (at, heights, slopes)))
+            for cells, at, heights, slopes in lines
+        ]
+        program.add_lines(first, *map(np.concatenate, zip(*chosen, strict=True)))
+
+    def _lines(
+        self, values: Array, cells: NDArray[np.bool_]
+    ) -> Iterator[tuple[NDArray[np.bool_], Array, Array, Array]]:
+        """Lines that touch the curves of cells: through which places and heights, and their slopes."""
         if not self._whole:
             at = np.maximum(values, self._cost.least)
-            self._add(program, first, cells, at, self._cost.curve_slope(at) - self.line)
+            yield cells, at, self._height(at), self._cost.curve_slope(at) - self.line
             return
         near = np.rint(values)
         at = np.maximum(np.where(np.abs(values - near) < 1e-7, near, np.floor(values)), self._cost.least)
-        here = self.heights(at)
-        self._add(program, first, cells, at, self.heights(at + 1.0) - here)
+        here = self._height(at)
+        yield cells, at, here, self._height(at + 1.0) - here
         below = np.maximum(at - 1.0, self._cost.least)
-        self._add(program, first, cells & (below < at), at, here - self.heights(below))
-
-    def _add(self, program: Program, first: int, cells: NDArray[np.bool_], at: Array, slopes: Array) -> None:
-        program.add_lines(first, np.flatnonzero(cells), at[cells], self.heights(at)[cells], slopes[cells])
+        yield cells & (below < at), at, here, here - self._height(below)
