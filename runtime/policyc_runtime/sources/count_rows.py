@@ -41,7 +41,7 @@ def read_rows(
     since: int,
     spill: Path | None,
 ) -> tuple[Counts, NDArray[np.int64]]:
-    """(steps, cells) of one release, every combination once; and which steps before `since` have rows.
+    """(steps, cells) of one release, every combination once; and which steps have rows, with gaps, or before `since`.
 
     The arguments are those of `read_counts`; `named` where only a column with the release's name can have the values.
     """
@@ -83,7 +83,7 @@ def read_rows(
         raise not_counts("a step is far beyond all others", place_of(table.path, int(steps.argmax())), "correct it")
     counts = np.zeros((last + 1, cells), dtype=np.int64)
     counts.ravel()[places] = values
-    return counts, np.unique(steps[steps < since])
+    return counts, np.unique(steps if gaps == "zero" else steps[steps < since])
 
 
 def _step_column(table: InputTable, plan: Plan) -> str:

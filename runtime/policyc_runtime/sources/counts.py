@@ -16,7 +16,7 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.sources.count_rows import LARGEST_COUNT, Gaps, not_counts, read_rows
-from policyc_runtime.sources.due_steps import due_counts
+from policyc_runtime.sources.due_steps import due_counts, due_steps
 from policyc_runtime.sources.memory import Rows
 from policyc_runtime.sources.moments import declared_start
 from policyc_runtime.sources.participation import measured_releases
@@ -109,15 +109,32 @@ def read_counts(
         if any(isinstance(counts, StoredCounts) for counts, _ in found.values()):
             hold_little(connection)
             stack.pop_all()  # it is closed with them
-    again = next(known for _, known in found.values())  # of one file all releases have the same steps
+    rows = next(known for _, known in found.values())  # of one file all releases have the same steps
+    again = rows[rows < since]
     arrays = {name: counts for name, (counts, _) in found.items()}
     if whole is not None and plan.stream.cell is not None:
         states, cell = arrays[whole.name], plan.stream.cell
         arrays = {part.name: made(states, partial(counted_by, cell, part.query.by)) for part in measured}
-    longest = max(steps or 0, *map(len, arrays.values()))
     if gaps == "zero":
+        steps = steps or _due(plan, start, np.union1d(np.arange(since), rows), str(path), at_least, zoned)
+        longest = max(steps, *map(len, arrays.values()))
         arrays = {name: np.pad(counts[:], ((0, longest - len(counts)), (0, 0))) for name, counts in arrays.items()}
     return _assembled(arrays, plan, start, steps, str(path), at_least, zoned, since, again)
+
+
+def _due(plan: Plan, start: int | None, rows: NDArray[np.int64], where: str, at_least: int, zoned: bool) -> int:
+    """How many steps to release where those without a row have counts of 0: the last row, one user's, must not say."""
+    begin = declared_start(plan) if start is None else start
+    if begin is not None:
+        return due_steps(plan, begin, rows, at_least, where, zoned=zoned)
+    raise DataError(
+        "E0863",
+        "nobody says how many steps to release",
+        where=where,
+        because="where a step without a row has counts of 0, the last row does not say where the data end, and one "
+        "user may be all that is in it; the number of steps is published",
+        help="say it by the calendar, `--steps N`; or when step 0 begins, `--start`, and all that is over is released",
+    )
 
 
 def counts_of_array(

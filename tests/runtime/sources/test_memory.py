@@ -215,7 +215,7 @@ def counted(rows: list[tuple[str, str, int]]) -> pa.Table:
 
 def test_counts_may_say_moments_instead_of_steps(plan: Plan, held: Any) -> None:
     found = read_counts(held(counted(COUNTS)), plan, gaps="zero")
-    assert found.counts["rides"].tolist() == [[3, 4], [0, 0], [0, 5]]
+    assert found.counts["rides"].tolist() == [[3, 4], [0, 0], [0, 5], *[[0, 0]] * 3]
     longer = read_counts(held(counted(COUNTS)), plan, steps=5, gaps="zero")
     assert longer.counts["rides"].tolist() == [[3, 4], [0, 0], [0, 5], [0, 0], [0, 0]]
     with pytest.raises(DataError, match="the count of cell `A` at step 1 is missing") as refused:
@@ -228,7 +228,28 @@ def test_moments_of_counts_are_those_of_the_clock(tmp_path: Path, held: Any) -> 
     plan = plan_of(tmp_path, clock='  clock "Europe/Berlin"\n')
     rows = [("2026-01-01T00:00", "A", 1), ("2026-01-01T01:00+00:00", "A", 2)]
     found = read_counts(held(counted(rows)), plan, gaps="zero")
-    assert found.counts["rides"].tolist() == [[1, 0], [0, 0], [2, 0]]
+    assert found.counts["rides"].tolist() == [[1, 0], [0, 0], [2, 0], *[[0, 0]] * 3]
+
+
+def test_no_user_decides_how_many_steps_are_released(plan: Plan, tmp_path: Path, held: Any, clock: Any) -> None:
+    """Of counts with gaps those that are over by the clock, whatever the last row is; else a number is asked for."""
+    clock("2026-01-01T17:30")  # without a zone a step is over when it is so everywhere on Earth
+    found = {len(read_counts(held(counted(COUNTS[:rows])), plan, gaps="zero").counts["rides"]) for rows in (1, 3)}
+    assert found == {5}
+    (tmp_path / "later.policy").write_text(
+        POLICY.replace('start    "2026-01-01"\nCLOCK', "").replace("BOUND", 'assumed = "so many hours"')
+    )
+    later = compile_policy(tmp_path / "later.policy").plan
+    by_step = held(pa.table({"step": [0, 2], "town": ["A", "B"], "count": [3, 1]}))
+    with pytest.raises(DataError, match="nobody says how many steps") as refused:
+        read_counts(by_step, later, gaps="zero")
+    assert refused.value.code == "E0863"
+    assert read_counts(by_step, later, steps=4, gaps="zero").counts["rides"].tolist() == [
+        [3, 0],
+        [0, 0],
+        [0, 1],
+        [0, 0],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -271,4 +292,4 @@ def test_gaps_are_said_on_the_command_line(tmp_path: Path) -> None:
     assert (refused.returncode, "`--gaps zero`" in refused.stderr) == (1, True)
     done = subprocess.run([*command, "--gaps", "zero"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert len((tmp_path / "out.csv").read_text().splitlines()) == 7
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 13
