@@ -192,7 +192,7 @@ class History:
                 carried_on = plan.participation is not None and plan.participation.enforced is not None
                 users = KeptUsers(self._file, self._meta["key"])
                 if carried_on:
-                    users.bring(session, table.path, calendar, done)
+                    users.bring(session, table.path, calendar, done, folds=table.checked)
                 first = done == 0 and not table.checked
                 asked = range(done, total)
                 new = count_events(session, str(path), plan, start, asked, first=first, carried_on=carried_on)

@@ -139,6 +139,23 @@ def test_a_user_written_in_two_ways_is_one(tmp_path):
     assert np.flatnonzero(counted(plan, tmp_path)["there"][:, 0]).tolist() == [0]
 
 
+def test_a_user_of_the_past_who_is_written_in_another_way_stops_nobody(tmp_path):
+    """A run on a file knows `007` and ` ada`; in lines that follow they are the same users, whose one step is over."""
+    plan = planned(tmp_path, VISITS.replace("at_most(3", "at_most(1"))
+    names = ("007", " ada")
+    said = "".join(f"{name},{moment(BEGIN + 5)},1\n" for name in names)
+    (tmp_path / "past.csv").write_text("person,at,money\n" + said)
+    given = {"continued": True, "pin": None, "output": tmp_path / "out.csv", "randomness": SimulationRandomness(3)}
+    write_release(release(plan, tmp_path / "past.csv", tmp_path / "l", steps=1, **given), tmp_path / "out.csv")
+    script = [
+        (BEGIN + hour * HOUR + 9, json.dumps({"person": name, "at": moment(BEGIN + hour * HOUR + 5), "money": 1}))
+        for hour in (2, 3)
+        for name in ("7", "007", "7.0", "ada", " ada", "bob")
+    ]
+    follow(plan, tmp_path, Played([*script, END], now=BEGIN + HOUR), sinks=[])
+    assert counted(plan, tmp_path)["there"][:, 0].tolist() == [2, 0, 1, 0]  # `bob` alone
+
+
 def test_more_users_than_the_population_stop_nobody(tmp_path):
     """Five of a population of two: all count, who is elsewhere is what is left, and released values add up to two."""
     plan = planned(tmp_path, MOVING.replace("200", "2") + "postprocess occupancy { sum(occupancy) == population }\n")
