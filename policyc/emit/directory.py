@@ -221,42 +221,58 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
     """
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return []
-    spent = _spent_under(directory / LEDGER)
-    if not (directory / PLAN).is_file() and spent != plan.digest:
-        raise KernelError(
-            "E0806",
-            "this is not a plan directory, so nothing is written into it",
-            where=str(directory),
-            help="compile into another directory: `-o OTHER.plan`",
-        )
-    old = _old_plan(directory)
-    if spent not in (None, plan.digest) and (old is None or old.digest != plan.digest):
-        elsewhere = "compile into another directory: `-o OTHER.plan`; without it the policy's name says where, "
-        raise KernelError(
-            "E0807",
-            "the directory holds the ledger of another plan",
-            where=str(directory / LEDGER),
-            because="a ledger says what was spent under its own plan, and must stay beside it",
-            help=f"{f'put its own `{PLAN}` back, which cannot be read, or ' if old is None else ''}{elsewhere}"
-            f"`{plan.policy.name}.plan`",
-        )
+    for name in sorted(new):
+        if (directory / name).is_dir():
+            message = f"a directory has the name of a file that is written: `{name}`"
+            raise KernelError("E0806", message, where=str(directory), help="move it away, and compile again")
+    old = _old_plan(directory) if directory.is_dir() else None
+    if old is None or old.digest != plan.digest:
+        spent = _spent_under(directory / LEDGER)
+        if spent is None and old is None and not recorded(directory, "integrity", "plan_digest"):
+            raise KernelError(
+                "E0806",
+                "this is not a plan directory, so nothing is written into it",
+                where=str(directory),
+                help="compile into another directory: `-o OTHER.plan`",
+            )
+        if spent not in (None, plan.digest):
+            own = f"put its own `{PLAN}` back, or " if old is None else ""
+            raise KernelError(
+                "E0807",
+                "the directory holds the ledger of another plan",
+                where=str(directory / LEDGER),
+                because="a ledger says what was spent under its own plan, and must stay beside it",
+                help=f"{own}compile into another directory: `-o OTHER.plan`; without it the policy's name says where, "
+                f"`{plan.policy.name}.plan`",
+            )
     if old is None:
         return []
-    recorded = [old.policy.source.name, *(file.name for file in old.policy.files)]
-    return [directory / name for name in recorded if name not in new]
+    named = [old.policy.source.name, *(file.name for file in old.policy.files)]
+    return [directory / name for name in named if name not in new]
 
 
 def _spent_under(ledger: Path) -> str | None:
-    """The digest of the plan whose noise a ledger holds, empty where it does not say; None where nothing was drawn."""
+    """The digest of the plan whose noise a ledger holds; None where nothing was drawn.
+
+    Raises:
+        KernelError: E0807, the ledger cannot be read, or is gone.
+    """
     from policyc_runtime.ledger_reader import LedgerReader
 
-    if not ledger.exists():
-        return "" if ledger.with_name(PIN).exists() else None
+    if not ledger.exists() and not ledger.is_symlink() and not ledger.with_name(PIN).exists():
+        return None
     try:
         with LedgerReader.open_read_only(ledger) as book:
-            return None if book.unspent else book.meta.get("plan", "")
-    except KernelError:
-        return ""
+            return None if book.unspent else book.meta["plan"]
+    except KernelError as error:
+        raise KernelError(
+            "E0807",
+            "nobody can tell of which plan the ledger in this directory is",
+            where=str(ledger),
+            because=": ".join(filter(None, (error.message, error.because))),
+            help=f"{error.help or 'restore it from a copy'}; a plan in another directory would draw steps that are "
+            "released already again, and both together tell more than is promised",
+        ) from None
 
 
 def _old_plan(directory: Path) -> Plan | None:

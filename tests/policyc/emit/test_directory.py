@@ -250,9 +250,16 @@ def test_files_of_the_old_policy_go(save_plan: Save, saved: Path, traffic: Plan)
     assert all(claim.holds for claim in verify_directory(saved))
 
 
+def drawn_under(plan: Plan, directory: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of three steps that are released there, and their noisy values."""
+    counts = np.full((3, len(plan.releases[0].cells)), 1_000)
+    counts[:, 0] = 4_037 - counts[:, 1:].sum(axis=1)
+    return counts, release(load_plan(directory), counts, directory / "ledger.sqlite").series["parked"].noisy
+
+
 def test_a_ledger_of_another_plan_is_refused(save_plan: Save, saved: Path, fleet: Plan) -> None:
     """A directory with the ledger of another plan is refused, and nothing in it changes."""
-    (saved / "ledger.sqlite").write_bytes(b"spent")
+    drawn_under(fleet, saved)
     before = {name: (saved / name).read_bytes() for name in names(saved)}
     with pytest.raises(KernelError) as refused:
         save_plan(saved, changed(fleet))
@@ -275,13 +282,43 @@ def test_a_ledger_without_entries_is_no_reason_to_refuse(save_plan: Save, saved:
     assert refused.value.code == "E0807"
 
 
-def test_a_ledger_beside_an_unreadable_plan_is_refused(save_plan: Save, saved: Path, fleet: Plan) -> None:
-    """Whose ledger it is cannot be told, so it is not taken over."""
-    (saved / "ledger.sqlite").write_bytes(b"spent")
-    (saved / "plan.json").write_text("{}")
-    with pytest.raises(KernelError) as refused:
+@pytest.mark.parametrize("left", ["{}", None], ids=["damaged", "gone"])
+@pytest.mark.parametrize("ledger", ["cut", "gone", "another kind of file"])
+def test_whose_an_unreadable_ledger_is_cannot_be_told(
+    save_plan: Save, saved: Path, fleet: Plan, left: str | None, ledger: str
+) -> None:
+    """So nothing is written beside it, and nobody is sent to draw the same steps in another directory."""
+    drawn_under(fleet, saved)
+    (saved / "plan.json").unlink() if left is None else (saved / "plan.json").write_text(left)
+    book = saved / "ledger.sqlite"
+    content = book.read_bytes()
+    book.unlink()
+    if ledger != "gone":
+        book.write_bytes(content[:5000] if ledger == "cut" else b"spent")
+    before = {name: (saved / name).read_bytes() for name in names(saved)}
+    with pytest.raises(KernelError, match="nobody can tell of which plan") as refused:
         save_plan(saved, fleet)
     assert refused.value.code == "E0807"
+    assert "would draw steps that are released already again" in (refused.value.help or "")
+    assert "-o OTHER.plan" not in (refused.value.help or "")
+    assert {name: (saved / name).read_bytes() for name in names(saved)} == before
+
+
+def test_nothing_is_written_into_a_folder_of_others(save_plan: Save, saved: Path, tmp_path: Path, fleet: Plan) -> None:
+    """A `plan.json` alone makes no plan directory; a directory with a file's name stops a plan before it is written."""
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("plan.json", "certificate.html", "fleet.policy"):
+        (other / name).write_text("precious")
+    with pytest.raises(KernelError) as refused:
+        save_plan(other, fleet)
+    assert refused.value.code == "E0806"
+    assert {path.read_text() for path in other.iterdir()} == {"precious"}
+    (saved / "steps.csv").unlink()
+    (saved / "steps.csv").mkdir()
+    with pytest.raises(KernelError, match="a directory has the name of a file that is written: `steps.csv`"):
+        save_plan(saved, changed(fleet))
+    assert load_plan(saved).digest == fleet.digest
 
 
 @pytest.mark.parametrize("left", ["", "{", None], ids=["emptied", "cut", "gone"])
@@ -289,20 +326,17 @@ def test_a_plan_that_was_damaged_is_compiled_again_beside_its_ledger(
     save_plan: Save, saved: Path, fleet: Plan, left: str | None
 ) -> None:
     """The ledger says whose it is: the same plan is written again and goes on, another one is refused."""
-    plan, ledger = load_plan(saved), saved / "ledger.sqlite"
-    counts = np.full((3, len(plan.releases[0].cells)), 1_000)
-    counts[:, 0] = 4_037 - counts[:, 1:].sum(axis=1)
-    noisy = release(plan, counts, ledger).series[plan.releases[0].name].noisy
+    counts, noisy = drawn_under(fleet, saved)
     whole = (saved / "plan.json").read_bytes()
     (saved / "plan.json").unlink() if left is None else (saved / "plan.json").write_text(left)
     with pytest.raises(KernelError) as refused:
         save_plan(saved, changed(fleet))
-    assert refused.value.code == ("E0806" if left is None else "E0807")
-    assert left is None or "put its own `plan.json` back" in (refused.value.help or "")
+    assert refused.value.code == "E0807"
+    assert "put its own `plan.json` back" in (refused.value.help or "")
     save_plan(saved, fleet)
     assert (saved / "plan.json").read_bytes() == whole
-    again = release(load_plan(saved), counts, ledger)
-    assert np.array_equal(again.series[plan.releases[0].name].noisy, noisy)
+    again = release(load_plan(saved), counts, saved / "ledger.sqlite")
+    assert np.array_equal(again.series["parked"].noisy, noisy)
     assert again.before == 3
 
 
