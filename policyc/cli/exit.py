@@ -38,6 +38,10 @@ def guarded(command: Callable[[], object]) -> int:
         return FINDINGS
     except OSError as error:
         return _refused(error)
+    except MemoryError:
+        remedy = "end other programs, or raise the limit on memory (`ulimit -v`), then run the same command again"
+        typer.echo(f"error: memory is short\n  = help: {remedy}; what the ledger holds is safe", err=True)
+        return FINDINGS
     except Exception as error:  # the last line of defence: a message instead of a traceback with values in it
         stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"  # what duckdb makes of Ctrl-C
         return _interrupted() if stopped else _report(error)

@@ -248,6 +248,14 @@ def test_an_interrupted_command_says_so_and_exits_1(command, fleet, tmp_path, ca
     assert capsys.readouterr().err == "interrupted; what the ledger holds is safe, run the same command again\n"
 
 
+def test_too_little_memory_is_no_internal_error(capsys):
+    """What runs out of memory says so, and what to do, and exits 1."""
+    assert guarded(lambda: np.ones(2**59)) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: memory is short\n  = help: ")
+    assert "`ulimit -v`" in said
+
+
 @pytest.mark.law
 def test_an_interrupt_is_no_internal_error_while_data_are_read(capsys):
     """Ctrl-C in the middle of a query says what it was and exits 1, as anywhere else."""

@@ -181,6 +181,24 @@ def test_it_says_where_it_does_not_apply(rows, tmp_path):
     assert refused.value.code == "E0840"
 
 
+@pytest.mark.parametrize("kept", ["history", "steps"])
+def test_what_was_kept_and_is_damaged_is_made_anew(rows, tmp_path, kept):
+    """It is refused, with or without the whole history; moved away as is said, the whole history makes it anew."""
+    plan, book = planned(tmp_path), tmp_path / "l"
+    first_ten = release(plan, written(tmp_path, rows, 0, 10), book, steps=10, continued=True, pin=None).series
+    file = history_file(book).with_suffix(f".{kept}")
+    file.write_bytes(b"junk")
+    for first in (0, 10):
+        with pytest.raises(LedgerError) as refused:
+            release(plan, written(tmp_path, rows, first, 20), book, steps=20, continued=True, pin=None)
+        assert refused.value.code == "E0840"
+    assert "move it away and run once with the whole history" in str(refused.value.help)
+    Path(str(refused.value.where)).rename(tmp_path / "away")
+    again = release(plan, written(tmp_path, rows, 0, 20), book, steps=20, continued=True, pin=None).series
+    assert all(np.array_equal(again[name].noisy[:10], series.noisy) for name, series in first_ten.items())
+    assert len(release(plan, written(tmp_path, rows, 20, 30), book, steps=30, continued=True, pin=None).steps) == 30
+
+
 def test_new_rows_alone_are_told_of_the_way_to_bring_them(rows, tmp_path):
     """A run that misses the rows of earlier steps names `--continued`, and doing what it says works."""
     plan, book = planned(tmp_path), tmp_path / "l"

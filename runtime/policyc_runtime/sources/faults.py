@@ -179,7 +179,7 @@ def unusable_history(path: Path, reason: str, plan: Plan) -> LedgerError:
         "what earlier runs kept of their data cannot be used",
         where=str(path),
         because=f"{reason}; without it nobody knows {lost}",
-        help="restore the file, or give the whole history from step 0 on, without `--continued`",
+        help="restore the file; or move it away and run once with the whole history from step 0 on and `--continued`",
     )
 
 
