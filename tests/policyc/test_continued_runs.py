@@ -191,9 +191,10 @@ def test_what_was_kept_and_is_damaged_is_made_anew(rows, tmp_path, kept):
     for first in (0, 10):
         with pytest.raises(LedgerError) as refused:
             release(plan, written(tmp_path, rows, first, 20), book, steps=20, continued=True, pin=None)
-        assert refused.value.code == "E0840"
-    assert "move it away and run once with the whole history" in str(refused.value.help)
-    Path(str(refused.value.where)).rename(tmp_path / "away")
+        assert (refused.value.code, refused.value.where) == ("E0840", str(file))
+    assert "`l.history` and `l.steps`; or move both away and run once with the whole history" in str(refused.value.help)
+    for name in ("history", "steps"):
+        file.with_suffix(f".{name}").rename(tmp_path / name)
     again = release(plan, written(tmp_path, rows, 0, 20), book, steps=20, continued=True, pin=None).series
     assert all(np.array_equal(again[name].noisy[:10], series.noisy) for name, series in first_ten.items())
     assert len(release(plan, written(tmp_path, rows, 20, 30), book, steps=30, continued=True, pin=None).steps) == 30

@@ -174,12 +174,13 @@ def unusable_history(path: Path, reason: str, plan: Plan) -> LedgerError:
     """The refusal of what earlier runs kept for runs on new rows; without a bound to keep, that may be ready counts."""
     enforced = plan.participation is not None and plan.participation.enforced is not None
     lost = "how often users took part already" if enforced else "what earlier steps counted"
+    both = " and ".join(f"`{path.with_suffix(ending).name}`" for ending in (".history", ".steps"))
     return LedgerError(
         "E0840",
         "what earlier runs kept of their data cannot be used",
         where=str(path),
         because=f"{reason}; without it nobody knows {lost}",
-        help="restore the file; or move it away and run once with the whole history from step 0 on and `--continued`",
+        help=f"restore {both}; or move both away and run once with the whole history from step 0 on and `--continued`",
     )
 
 

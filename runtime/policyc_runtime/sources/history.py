@@ -97,8 +97,10 @@ class History:
                 raise unusable_history(self.path, "it was altered, or put back from an older copy", plan)
             self._file = sqlite3.connect(self._copy, isolation_level=None)
             opened.callback(self._file.close)
+            opening = self.path
             try:
                 self._begin_or_check()
+                opening = self.path.with_suffix(".steps")
                 self._taken = TakenSteps(ledger, Taken.of_text(self._meta[TAKEN]))
                 opened.callback(self._taken.close)
                 if not self._taken.are_taken():
@@ -106,7 +108,7 @@ class History:
             except sqlite3.Error as error:
                 if is_full(error) or "locked" in str(error):
                     raise
-                raise unusable_history(self.path, "it is damaged, or no such file", plan) from None
+                raise unusable_history(opening, "it is damaged, or no such file", plan) from None
             self._opened = opened.pop_all()
 
     def _begin_or_check(self) -> None:
