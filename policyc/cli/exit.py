@@ -36,21 +36,21 @@ def guarded(command: Callable[[], object]) -> int:
         return _interrupted()
     except BrokenPipeError:
         return FINDINGS
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         return _refused(error)
-    except MemoryError:
-        remedy = "end other programs, or raise the limit on memory (`ulimit -v`), then run the same command again"
-        typer.echo(f"error: memory is short\n  = help: {remedy}; what the ledger holds is safe", err=True)
-        return FINDINGS
     except Exception as error:  # the last line of defence: a message instead of a traceback with values in it
         stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"  # what duckdb makes of Ctrl-C
         return _interrupted() if stopped else _report(error)
     return 0
 
 
-def _refused(error: OSError) -> int:
+def _refused(error: OSError | MemoryError) -> int:
     from policyc_runtime.files import is_full
 
+    if isinstance(error, MemoryError):
+        remedy = "end other programs, or raise the limit on memory (`ulimit -v`), then run the same command again"
+        typer.echo(f"error: memory is short\n  = help: {remedy}; what the ledger holds is safe", err=True)
+        return FINDINGS
     place = f"\n  --> {error.filename}" if isinstance(error.filename, str) else ""
     if is_full(error):
         remedy = "make room and run the same command again; what stood in the place of a file is as it was"

@@ -152,6 +152,9 @@ def test_rows_and_columns_that_cannot_be_used(columns, row, code, says, seen):
 @pytest.mark.law
 def test_names_that_say_the_same(seen):
     assert refused("postgres", seen(COLUMNS, ROW.replace("a", "7"), ROW.replace("a", "007"))).code == "E0867"
+    for blank in ("\v", "\x85", "\u200b", "\u3000", "\ufeff"):
+        assert refused("postgres", seen(COLUMNS, ROW.replace("a", blank))).code == "E0813"
+        assert refused("postgres", seen(COLUMNS, ROW, ROW.replace("a", f"a{blank}"))).code == "E0867"
 
 
 @pytest.mark.law

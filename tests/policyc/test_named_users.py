@@ -115,7 +115,7 @@ def test_one_name_in_files_of_one_kind_is_one_user(kinds: tuple[str, str], plan:
     assert carried(tmp_path, plan, files) == [1, 2, 0, 0]
 
 
-SPELLINGS = ["7.0", "7.", "007", "+7", "7 ", " 7", "7\t", "7\N{NO-BREAK SPACE}"]
+SPELLINGS = ["7.0", "7.", "007", "+7", "7 ", " 7", "7\t", "7\N{NO-BREAK SPACE}", "7\v", "7\x85", "7\u200b", "\ufeff7"]
 
 
 @pytest.mark.sampled(3)

@@ -101,7 +101,7 @@ def load_events(session: Session, table: InputTable, plan: Plan, start: int | No
     session.create("person", persons(session.dialect, calendar, plan.stream.horizon, listed_cells(plan), values))
     ((events, people, usable, listed, unnamed, said),) = session.rows(
         "SELECT coalesce(sum(events), 0), count(*), min(usable), max(listed), "
-        "count(*) FILTER (WHERE coalesce(trim(name), '') = ''), count(DISTINCT folded) FROM person"
+        "count(*) FILTER (WHERE coalesce(folded, '') = ''), count(DISTINCT folded) FROM person"
     )
     table.require_all(int(events))
     if usable == 0 or not (listed or table.checked) or unnamed or said < people:

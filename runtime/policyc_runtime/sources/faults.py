@@ -11,7 +11,7 @@ from policyc_runtime.sources.bounding import LARGEST
 from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.engines.dialect import DUCKDB
 from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT
-from policyc_runtime.sources.names import written_twice
+from policyc_runtime.sources.names import folded, written_twice
 from policyc_runtime.sources.participation import listed_cells, sum_columns
 from policyc_runtime.sources.tables import changed_meanwhile, no_rows, place_of
 
@@ -72,8 +72,9 @@ def _check_rows(session: Session, table: InputTable, plan: Plan) -> None:
     path = table.path
     first = f"min({session.dialect.row}) FILTER (WHERE"
     unread = " OR ".join(f"NOT coalesce(abs({name}) <= {LARGEST}, 1 = 0)" for name, _ in sum_columns(plan)) or "1 = 0"
+    name = folded(session.dialect.text("person"), session.dialect)
     ((no_moment, no_person, no_cell, no_value, no_date, rows, listed),) = session.rows(
-        f"SELECT {first} moment IS NULL), {first} coalesce(trim({session.dialect.text('person')}), '') = ''), "
+        f"SELECT {first} moment IS NULL), {first} coalesce({name}, '') = ''), "
         f"{first} code < 0), {first} {unread}), "
         f"{first} moment < {FIRST_MOMENT} OR moment >= {LAST_MOMENT}), count(*), "
         f"count(*) FILTER (WHERE code < {listed_cells(plan)}) FROM numbered"

@@ -23,7 +23,11 @@ NAMED_BY = {
 }
 CELL_TYPES = {*NAMED_BY, "BOOLEAN", "DATE"}
 NUMBER = r"^\+?(-?)0*([0-9]+)(\.0*)?$"
-BLANKS = "\t\n\f\r \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+BLANKS = (  # white space of Unicode, and what no reader sees
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\u00a0\u1680\u180e"
+    + "".join(map(chr, range(0x2000, 0x200E)))
+    + "\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
+)
 
 
 def named_by(table: InputTable, column: str) -> str:
