@@ -30,11 +30,12 @@ DURATION = re.compile(rf"(\d{{1,9}})({'|'.join(UNITS)})")
 PAUSE = "1s"
 
 
-def _duration(text: str) -> int:
+def _duration(option: str, text: str) -> int:
     """`30s` in microseconds."""
     found = DURATION.fullmatch(text.strip())
     if found is None:
-        raise typer.BadParameter(f"write a number and one of {', '.join(UNITS)}, such as 30s")
+        said = f"{text!r} is no duration: write a number and one of {', '.join(UNITS)}, such as 30s"
+        raise typer.BadParameter(said, param_hint=option)
     return int(found[1]) * UNITS[found[2]]
 
 
@@ -95,8 +96,10 @@ def follow(
     require_signed(directory, plan)
     require_followable(plan)
     metrics = _metrics_file(metrics, outputs)
-    late = usual_lateness(plan) if lateness is None else _duration(lateness)
-    options = Options(ledger or directory / LEDGER, directory / PIN, account, start, late, max(_duration(pause), 1))
+    late = usual_lateness(plan) if lateness is None else _duration("--lateness", lateness)
+    options = Options(
+        ledger or directory / LEDGER, directory / PIN, account, start, late, max(_duration("--pause", pause), 1)
+    )
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped.append(got))

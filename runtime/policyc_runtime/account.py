@@ -319,7 +319,9 @@ def spend(plan: Plan, account: str | Path | None, ledger: str, *, begun: bool) -
             f"the account of data set `{plan.stream.dataset}` is not named",
             where="--account",
             because="other plans are on the same users, and what they tell adds up; nothing was drawn",
-            help="name it: `--account FILE`; or begin one: `policyc account new FILE --dataset "
+            help="name the one in which this plan was entered when it ran first: `--account FILE`"
+            if begun
+            else "name it: `--account FILE`; or begin one: `policyc account new FILE --dataset "
             f"{plan.stream.dataset} --promise ...`",
         )
 

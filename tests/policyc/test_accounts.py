@@ -71,9 +71,12 @@ def test_two_plans_fit_and_a_third_does_not(city: Path) -> None:
         1,
         True,
     )
+    assert "or begin one: `policyc account new FILE" in without.stderr
     assert not (city / "first.csv").exists()
     assert run(city, "first", "--account", "city.account").returncode == 0
     assert run(city, "first", "--account", "city.account").returncode == 0
+    without = run(city, "first")  # a new account would know nothing of what was drawn
+    assert "help: name the one in which this plan was entered when it ran first" in without.stderr
     found = shown(city)
     assert found["spent"] == pytest.approx(1.0, abs=1e-3)
     assert [entry["what"] for entry in found["entries"]] == ["requested", "requested", "spent"]  # type: ignore[attr-defined]

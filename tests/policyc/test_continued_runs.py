@@ -230,3 +230,39 @@ def test_a_history_that_a_killed_run_had_told_the_ledger_of_is_put_in_its_place(
         history.keep()
         with book.transaction():
             assert book.history == (coming, "")
+
+
+ALONE = """policy q "x"
+stream s {{ user u time t cell c in {{"A", "B"}} otherwise "no"
+  step 1d horizon 10 steps population 100 start "2026-01-05" }}
+release present = count(s) by c
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = replace)
+participation at_most(3 steps, {bound})
+deliver realtime
+"""
+
+
+@pytest.mark.parametrize("rows", ["w,2026-01-06,A\n", "w,2026-01-06,elsewhere\n", ""], ids=["listed", "not", "none"])
+@pytest.mark.parametrize("steps", [2, None])
+def test_whoever_is_alone_in_new_rows_does_not_decide_whether_they_are_released(tmp_path, rows, steps, clock):
+    """One user in a cell, in none of the listed ones, or not there at all: the step is published."""
+    clock("2026-01-07T13:00")
+    (tmp_path / "q.policy").write_text(ALONE.format(bound="enforced = keep_first"))
+    plan = compile_policy(tmp_path / "q.policy").plan
+    for number, content in enumerate(["v,2026-01-05,A\n", rows], 1):
+        (tmp_path / "d.csv").write_text("u,t,c\n" + content)
+        said = number if number == 1 else steps
+        done = release(plan, tmp_path / "d.csv", tmp_path / "l", continued=True, steps=said, pin=None)
+    assert len(done.steps) == 2
+
+
+@pytest.mark.parametrize("rows", ["1,A,2\n", ""])
+def test_new_counts_with_gaps_may_be_none(tmp_path, rows):
+    without = ALONE.replace(' otherwise "no"', "").replace(" population 100", "")
+    (tmp_path / "q.policy").write_text(without.format(bound='assumed = "so it is"'))
+    plan = compile_policy(tmp_path / "q.policy").plan
+    given = {"counts": True, "continued": True, "gaps": "zero", "pin": None}
+    for number, content in enumerate(["0,A,1\n0,B,2\n", rows], 1):
+        (tmp_path / "d.csv").write_text("step,c,count\n" + content)
+        done = release(plan, tmp_path / "d.csv", tmp_path / "l", steps=number, **given)
+    assert len(done.steps) == 2

@@ -65,13 +65,13 @@ def read_rows(
     found = connection.execute(rows).fetchnumpy()
     steps, codes, values = (np.asarray(found[key], dtype=np.int64) for key in ("step", "code", "value"))
     table.require_all(len(steps))
-    if not len(steps):
+    if not len(steps) and (gaps == "refuse" or not since):
         raise no_rows(table.path)
     _check_values(table.path, steps, codes, values, (said, name, release.query.by))
     beyond = np.flatnonzero(steps >= longest)
     if beyond.size:
         check_steps(plan, int(steps[beyond[0]]) + 1, place_of(table.path, int(beyond[0])))
-    last = int(steps.max())
+    last = int(steps.max(initial=-1))
     places = steps * cells + codes
     in_order = len(places) % cells == 0 and bool((places == np.arange(len(places))).all())
     if not in_order:

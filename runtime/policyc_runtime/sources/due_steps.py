@@ -37,7 +37,7 @@ def due_steps(
     Args:
         plan: what is promised, and its horizon.
         start: the moment of step 0, microseconds since 1970.
-        occupied: the steps that have rows, in order, from 0, at least one.
+        occupied: the steps that have rows, in order, from 0; none only where steps were released already.
         done: how many are released already.
         where: the file, for messages.
         zoned: whether `start` was said with its zone; without one a step is over when it is so everywhere on Earth.
@@ -48,7 +48,7 @@ def due_steps(
             longer than `FEW_STEPS`, than `TIMES_LONGER` times every one before it, and than all that lies before it
             (a day counts as much as more), so that the nights of a stream are asked about once at most.
     """
-    reached = int(occupied[-1]) + 1
+    reached = int(occupied[-1]) + 1 if occupied.size else 1
     if simulated:
         return max(done, plan.stream.horizon or reached)
     over = _over(plan, start, reached, where, zoned=zoned)

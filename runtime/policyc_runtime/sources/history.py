@@ -20,6 +20,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -178,7 +179,9 @@ class History:
                     raise other_names(table.path, self._meta["names"], names)
                 self._set("names", names)
                 session = DuckDBSession(connection)
-                start = load_events(session, table, plan, start if known is None else int(known))
+                # a refusal of no new rows, or of none in a listed cell, would tell of whoever is alone in them
+                some = replace(table, checked=table.checked or done > 0)
+                start = load_events(session, some, plan, start if known is None else int(known))
                 calendar = calendar_of(plan, start)
                 step = calendar.steps.sql("moment")
                 rows = self._rows(connection, step)
