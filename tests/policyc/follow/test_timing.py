@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import signal
 import string
+import subprocess
+import sys
+import threading
 import time
+from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import ks_2samp
 from scripted import BEGIN, HOUR, MOVING, SECOND, VISITS, Played, follow, planned
 
+from policyc import compile_policy
 from policyc_runtime.account_bound import Standing
 from policyc_runtime.follow import follower
 from policyc_runtime.follow.clock import MachineClock
@@ -136,6 +145,61 @@ def test_delays_of_the_machine_tell_nothing(full):
     print(f"{count} delays: {said:.4f} of them told, of the work {accuracy(np.array(worked), secret):.4f}")
     assert accuracy(np.array(worked), secret) > 0.75  # beside other work, too
     assert said <= bound
+
+
+QUIET = """policy q "visitors"
+stream seen { user person time at step 1s horizon 50 steps }
+release there = count(seen)
+target event_level(epsilon = 1.0)
+correlation none(evidence = "nobody comes twice")
+deliver realtime
+"""
+
+
+def delays_of_a_process(folder: Path, steps: int, pause: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Seconds from closing to publishing of steps with one event or with 6,000, as a reader of its output sees them."""
+    compile_policy(folder / "q.policy").save(folder / pause)
+    loud = np.random.default_rng(5).random(steps) < 0.5
+    begin = int(time.time()) + 6
+    command = [sys.executable, "-m", "policyc", "follow", pause, "--input", "-", "--output", "-", "--lateness", "50ms"]
+    command += ["--pause", pause, "--start", datetime.fromtimestamp(begin, UTC).isoformat()]
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def feed(to: IO[bytes]) -> None:
+            for step in range(steps + 1):  # the last one's rows come too late
+                at = begin + step + 0.1
+                time.sleep(max(0.0, at - time.time()))
+                moment = datetime.fromtimestamp(at, UTC).isoformat()
+                many = 6_000 if step < steps and loud[step] else 1
+                to.writelines(f'{{"person": "u{user}", "at": "{moment}"}}\n'.encode() for user in range(many))
+                to.flush()
+
+        feeding = threading.Thread(target=feed, args=(process.stdin,))
+        feeding.start()
+        found = []
+        for line in process.stdout:
+            found.append(time.time() - (begin + json.loads(line)["step"] + 1.05))
+            if len(found) == steps:
+                break
+        feeding.join()
+        process.send_signal(signal.SIGTERM)
+    return np.array(found), loud
+
+
+@pytest.mark.law
+def test_moments_of_a_process_tell_nothing(tmp_path):
+    """Where the pause is longer than work takes, delays have one law; where it is shorter, they tell how much came."""
+    (tmp_path / "q.policy").write_text(QUIET)
+    for pause, steps, told in (("1ms", 30, True), ("850ms", 50, False)):
+        delays, loud = delays_of_a_process(tmp_path, steps, pause)
+        alike = ks_2samp(delays[loud], delays[~loud]).pvalue
+        medians = np.median(delays[loud]), np.median(delays[~loud])
+        print(f"pause {pause}: medians {medians[0]:.4f} and {medians[1]:.4f} s, p = {alike:.2g}")
+        assert bool(alike < 1e-4) is told
 
 
 def test_metrics_say_how_it_stands(tmp_path):
