@@ -28,6 +28,7 @@ KAFKA = "kafka://"
 UNITS = {"ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 DURATION = re.compile(rf"(\d{{1,9}})({'|'.join(UNITS)})")
 PAUSE = "1s"
+SHORT = 500_000  # microseconds: counting a step takes this long on a busy machine
 
 
 def _duration(option: str, text: str) -> int:
@@ -97,9 +98,11 @@ def follow(
     require_followable(plan)
     metrics = _metrics_file(metrics, outputs)
     late = usual_lateness(plan) if lateness is None else _duration("--lateness", lateness)
-    options = Options(
-        ledger or directory / LEDGER, directory / PIN, account, start, late, max(_duration("--pause", pause), 1)
-    )
+    waits = _duration("--pause", pause)
+    if waits == 0:
+        said = "without a pause values would be out when counting is done, and that moment tells how much came"
+        raise typer.BadParameter(said, param_hint="--pause")
+    options = Options(ledger or directory / LEDGER, directory / PIN, account, start, late, waits)
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped.append(got))
@@ -246,6 +249,9 @@ def _say(
             f"published {times.pause / 1e6:g} s after that",
             err=True,
         )
+        if times.pause < SHORT:
+            said = "reading and counting may take longer than the pause, which tells that so much came"
+            typer.echo(f"warning: {said}: let `--pause` be longer than the busiest step takes", err=True)
         if waiting := times.closed(now) - done:
             typer.echo(_overdue(waiting, done), err=True)
         return

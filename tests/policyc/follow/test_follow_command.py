@@ -150,6 +150,17 @@ def test_when_the_stream_begins_is_said(tmp_path, start, begins):
     assert f"step 0 {begins} at {start}T00:00:00" in ended.stderr
 
 
+@pytest.mark.parametrize(("pause", "code", "said"), [("0s", 2, "Invalid value for --pause"), ("1ms", 0, "warning: r")])
+def test_a_pause_that_is_too_short_is_named(tmp_path, pause, code, said):
+    """Without one the moment would tell how long counting took; with a short one it may."""
+    (tmp_path / "visits.policy").write_text(VISITS)
+    compile_policy(tmp_path / "visits.policy").save(tmp_path / "visits.plan")
+    command = [*COMMAND, "--output", "out.csv", "--pause"]
+    for given, found in ((pause, (code, True)), ("1s", (0, False))):
+        ended = subprocess.run([*command, given], cwd=tmp_path, input="", capture_output=True, text=True, check=False)
+        assert (ended.returncode, said in ended.stderr) == found
+
+
 def test_metrics_are_written_over_nothing_else(tmp_path):
     """A ledger, or anything that begins otherwise, stays as it is; an empty file and older metrics do not."""
     for content, taken in ((b"SQLite format 3", False), (b"", True), (FIRST + b"lag_seconds x\n", True)):
