@@ -219,6 +219,9 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
     Raises:
         KernelError: E0806, E0807.
     """
+    if directory.is_symlink() and not directory.exists():
+        remedy = "let it lead to a directory, or name another one: `-o OTHER.plan`"
+        raise KernelError("E0806", "this link leads nowhere", where=str(directory), help=remedy)
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return []
     for name in sorted(new):

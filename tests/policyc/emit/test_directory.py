@@ -314,6 +314,9 @@ def test_nothing_is_written_into_a_folder_of_others(save_plan: Save, saved: Path
         save_plan(other, fleet)
     assert refused.value.code == "E0806"
     assert {path.read_text() for path in other.iterdir()} == {"precious"}
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(KernelError, match="this link leads nowhere"):
+        save_plan(tmp_path / "link", fleet)
     (saved / "steps.csv").unlink()
     (saved / "steps.csv").mkdir()
     with pytest.raises(KernelError, match="a directory has the name of a file that is written: `steps.csv`"):
