@@ -44,7 +44,8 @@ class Compilation:
         from policyc.emit import save_plan
 
         if account is not None:
-            from policyc_runtime.account import Account, require_dataset
+            from policyc_runtime.account import Account
+            from policyc_runtime.account_of_run import require_dataset
 
             require_dataset(self.plan)
             with Account.open(account) as opened:

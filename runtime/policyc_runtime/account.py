@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -30,7 +30,10 @@ from policyc_runtime.account_entry import AccountEntry, chained
 from policyc_runtime.account_file import (
     ALTERED,
     APPLICATION,
+    EARLIER,
     FORMAT,
+    REACH,
+    REACHED,
     RESTORE,
     STATEMENTS,
     VERSION,
@@ -41,6 +44,7 @@ from policyc_runtime.account_file import (
     unusable,
 )
 from policyc_runtime.errors import AccountError
+from policyc_runtime.ledger_seal import State
 
 
 class Account:
@@ -57,6 +61,7 @@ class Account:
         self._connection = connection
         self._bound: Bound | None = None
         self._genesis = ""
+        self._keeps_states = False
 
     @classmethod
     def create(cls, path: str | Path, bound: Bound) -> None:
@@ -68,7 +73,7 @@ class Account:
             raise unusable(file, there, "name another file; one data set has one account")
         account = cls(file, connect(file, "rw"))
         with account, guarded(file), account._alone():
-            for statement in STATEMENTS:
+            for statement in (*STATEMENTS, *REACHED):
                 account._connection.execute(statement)
             account._connection.execute(f"PRAGMA application_id = {APPLICATION}")
             told = {"format": FORMAT, "version": VERSION, "account": secrets.token_hex(16)}
@@ -177,6 +182,36 @@ class Account:
                 )
             self._enter(AccountEntry("spent", plan.digest, ledger, _now()), plan)
 
+    def reached(self, ledger: str) -> State | None:
+        """How far a ledger was when what was drawn on it was last published; None where that is not known."""
+        if not self._keeps_states:
+            return None
+        asked = "SELECT entries, hash FROM reached WHERE ledger = ?"
+        with guarded(self.path):
+            found = self._connection.execute(asked, (ledger,)).fetchone()
+        return None if found is None else State(*found)
+
+    def reach(self, ledger: str, state: State, holds: Callable[[State], bool]) -> bool:
+        """Keep how far a ledger is, before what was drawn on it is published.
+
+        Args:
+            ledger: its name.
+            state: its own.
+            holds: whether it was in a state once, as it has the entries of it.
+
+        Returns:
+            False where it never was in the state that is kept: a copy of it has gone another way. Nothing is kept then.
+        """
+        with guarded(self.path), self._alone():
+            last = self.reached(ledger)
+            if last is not None and not holds(last):
+                return False
+            if last != state:
+                for statement in () if self._keeps_states else REACHED:
+                    self._connection.execute(statement)
+                self._connection.execute(REACH, (ledger, *state))
+        return True
+
     def withdraw(self, digest: str) -> str:
         """Take back a request of which nothing was run, named by the first digits of its plan's digest; the digest.
 
@@ -270,8 +305,12 @@ class Account:
             raise unusable(self.path, "it is not an account", "name the account's file")
         found = {text for (text,) in self._connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
         meta = dict(self._connection.execute("SELECT name, value FROM meta"))
-        if (meta.get("format"), meta.get("version")) != (FORMAT, VERSION) or found != set(STATEMENTS):
+        if (meta.get("format"), meta.get("version")) != (FORMAT, VERSION) or found not in (
+            EARLIER,
+            EARLIER | {*REACHED},
+        ):
             raise unusable(self.path, "it was written by another version", "use the version that wrote it")
+        self._keeps_states = found != EARLIER
         try:
             self._bound = Bound.model_validate_json(meta.get("bound", ""))
         except ValidationError:
@@ -289,41 +328,6 @@ class Account:
             self.hashes.append(digest)
         if unused := self.plans.keys() - {entry.plan for entry in self.entries}:
             raise altered(self.path, f"a plan that no entry names, {min(unused)[:16]}")
-
-
-def require_dataset(plan: Plan) -> None:
-    """Nothing for a plan that names its data set; AccountError for another, which has no account."""
-    if plan.stream.dataset is None:
-        raise AccountError(
-            "E0896",
-            "the policy names no data set",
-            where="--account",
-            because="an account adds up what plans on the same users tell, and has to know that this is one of them",
-            help="write `dataset NAME` into the policy's stream, with the name that the account has, and compile again",
-        )
-
-
-def spend(plan: Plan, account: str | Path | None, ledger: str, *, begun: bool) -> None:
-    """Enter that a plan is run, where it names a data set.
-
-    Raises:
-        AccountError: it names one, and no account is named, or the reverse; or as `Account.spend` says.
-    """
-    if account is not None:
-        require_dataset(plan)
-        with Account.open(account) as opened:
-            opened.spend(plan, ledger, begun=begun)
-    elif plan.stream.dataset is not None:
-        raise AccountError(
-            "E0896",
-            f"the account of data set `{plan.stream.dataset}` is not named",
-            where="--account",
-            because="other plans are on the same users, and what they tell adds up; nothing was drawn",
-            help="name the one in which this plan was entered when it ran first: `--account FILE`"
-            if begun
-            else "name it: `--account FILE`; or begin one: `policyc account new FILE --dataset "
-            f"{plan.stream.dataset} --promise ...`",
-        )
 
 
 @lru_cache(maxsize=256)

@@ -68,15 +68,26 @@ def account_claims_of(plan: Plan, path: str | Path | None, ledger: Path, pin: Pa
             known = plan.digest in {*account.requested, *(entry.plan for entry in account.spent)}
             yield Claim(name, known, "its digest was looked up", str(path), "E0891")
             if known and ledger.exists():
-                yield _ledger_claim(plan, account, ledger, pin)
+                yield from _ledger_claims(plan, account, ledger, pin)
     except (AccountError, LedgerError) as error:
         yield Claim(name, False, error.message, error.where or str(path), error.code)
 
 
-def _ledger_claim(plan: Plan, account: Account, ledger: Path, pin: Path) -> Claim:
+def _ledger_claims(plan: Plan, account: Account, ledger: Path, pin: Path) -> Iterator[Claim]:
     name = "the noise of this plan was entered in the account before it was drawn"
     with LedgerReader.open_read_only(ledger, pin) as book:
         if not book.state.entries or book.meta.get("generator") != SYSTEM:
-            return Claim(name, True, "none was drawn for real events", str(ledger))
+            yield Claim(name, True, "none was drawn for real events", str(ledger))
+            return
         found = any((entry.plan, entry.ledger) == (plan.digest, book.meta["ledger"]) for entry in account.spent)
-    return Claim(name, found, "its ledger was looked up by name", str(account.path), "E0891")
+        yield Claim(name, found, "its ledger was looked up by name", str(account.path), "E0891")
+        name, last = "no copy of this ledger has released other steps", account.reached(book.meta["ledger"])
+        if last is None:
+            yield Claim(
+                name, None, "no run told the account how far it came: run the plan again", str(account.path), "E0848"
+            )
+        else:
+            detail = f"it has the {last.entries:,} entries of which the account knows"
+            lacks = "it lacks entries of which the account knows"
+            held = book.holds(last)
+            yield Claim(name, held, detail if held else lacks, str(ledger), "E0848")

@@ -30,6 +30,17 @@ STATEMENTS = (
         for rule, change in (("kept", "DELETE"), ("fixed", "UPDATE"))
     ),
 )
+EARLIER = frozenset(STATEMENTS)  # the tables of an account that was begun before ledgers' states were kept
+REACHED = (
+    "CREATE TABLE reached (ledger TEXT PRIMARY KEY, entries INTEGER NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TRIGGER reached_kept BEFORE DELETE ON reached BEGIN SELECT RAISE(ABORT, 'states are kept'); END",
+    "CREATE TRIGGER reached_grows BEFORE UPDATE ON reached WHEN NEW.ledger != OLD.ledger OR NEW.entries <= OLD.entries "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END",
+)
+REACH = (
+    "INSERT INTO reached VALUES (?, ?, ?) "
+    "ON CONFLICT (ledger) DO UPDATE SET entries = excluded.entries, hash = excluded.hash"
+)
 
 
 def begin_alone(connection: sqlite3.Connection) -> None:

@@ -160,6 +160,13 @@ class LedgerReader:
         """The marks that a private history of this ledger may have: as it was, and as it was about to be."""
         return self._history
 
+    def holds(self, state: State) -> bool:
+        """Whether this ledger was in a state once: it has the last entry of it, which is tied to all before."""
+        with guarded(self.path):
+            asked = "SELECT hash FROM entry WHERE number = ?"
+            found = self._connection.execute(asked, (state.entries,)).fetchone()
+        return (found[0] if found else "") == state.hash
+
     def drawn(self, release: str) -> list[Entry]:
         """What was drawn for one release, by step: with its released steps those that still wait."""
         released = [entry for entry in self.released() if entry.release == release]

@@ -231,15 +231,15 @@ def _unreadable(file: Path) -> str:
     return f"`{file.name}` {'was emptied or altered' if file.exists() else 'is missing'}: copy it along with the ledger"
 
 
-def not_as_left(path: Path, fault: str) -> LedgerError:
-    """The refusal of a ledger that has a fault, as a file beside it shows."""
+def not_as_left(path: Path, fault: str, nothing: str = "drawn") -> LedgerError:
+    """The refusal of a ledger that has a fault, as another file shows; and what was not done."""
     return LedgerError(
         "E0848",
         "the ledger is not as its last run left it",
         where=str(path),
         because=f"{fault}; drawing noise again for steps that were published would give them away",
         help=f"restore the newest copy of the ledger, byte for byte, with its `.seal` and the plan's `{PIN}`; nothing "
-        "was drawn",
+        f"was {nothing}",
     )
 
 

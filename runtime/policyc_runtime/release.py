@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from policyc_check.errors import KernelError
 from policyc_runtime import carried
-from policyc_runtime.account import spend
+from policyc_runtime.account_of_run import reach, spend
 from policyc_runtime.begun_files import BegunFiles
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
@@ -154,21 +154,26 @@ def release(
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)
         if drawn == SYSTEM:
-            spend(plan, account, book.meta["ledger"], begun=bool(book.state.entries))
+            spend(plan, account, book)
         run = Run(plan, raw, book, source)
         begun = _advanced(plan, book, run, steps_a_transaction, outputs, kept, progress)
         steps, new = raw.steps, run.new
         del raw, run  # of a long stream they are large, and what is published comes from the ledger
         book.seal()
+        reach(account if drawn == SYSTEM else None, book)
         if begun is None and latest is not None and outputs and not book.first and steps >= book.steps:
             begun = _begun(plan, book, outputs, carried.first_kept(plan, book, latest))
         done = stored_release(plan, book, steps)
-        left = _left(plan, book, latest) if done.steps.stop == book.steps and book.sha256 else None
         if begun is not None:
             shown = begun.steps
             begun.add(done)
-        earlier = Earlier(shown, step_times(plan, book.start, 1)[0], found or {}) if shown else None
-        return replace(done, before=done.steps.stop - new, earlier=earlier, begun=begun, left=left)
+        return replace(
+            done,
+            before=done.steps.stop - new,
+            earlier=Earlier(shown, step_times(plan, book.start, 1)[0], found or {}) if shown else None,
+            begun=begun,
+            left=_left(plan, book, latest) if done.steps.stop == book.steps and book.sha256 else None,
+        )
 
 
 def _advanced(

@@ -14,6 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from policyc_runtime import load_plan, release
+from policyc_runtime.account import Account
+from policyc_runtime.errors import LedgerError
+from policyc_runtime.ledger_reader import LedgerReader
+
 POLICY = """policy {name} "rides of a day"
 
 stream trips {{
@@ -194,3 +199,63 @@ def test_another_data_set_is_a_difference(city: Path) -> None:
     for old, new, word in (("with.plan", "without.plan", "weaker"), ("without.plan", "with.plan", "stronger")):
         told = policyc(city, "diff", old, new).stdout
         assert any("whose account it shares" in line and word in line.lower() for line in told.splitlines()), told
+
+
+def test_of_two_copies_of_a_plan_one_goes_on(city: Path) -> None:
+    """The other one, whose ledger lacks what was drawn since, draws nothing; `verify` says so of it."""
+    policyc(city, "compile", "first.policy")
+    assert run(city, "first", "--account", "city.account", "--steps", "2").returncode == 0
+    shutil.copytree(city / "first.plan", city / "copy.plan")
+    assert run(city, "copy", "--account", "city.account", "--steps", "2").returncode == 0  # nothing new: no other noise
+    assert run(city, "first", "--account", "city.account", "--steps", "4").returncode == 0
+    (city / "copy.csv").unlink()
+    refused = run(city, "copy", "--account", "city.account", "--steps", "4")
+    assert (refused.returncode, "error[E0848]" in refused.stderr) == (1, True), refused.stderr
+    assert "it lacks what was drawn on a copy of it, says `city.account`" in refused.stderr
+    assert not (city / "copy.csv").exists()
+    with LedgerReader.open_read_only(city / "copy.plan" / "ledger.sqlite") as book:
+        assert book.steps == 2
+    for name, code in (("copy", 1), ("first", 0)):
+        told = policyc(city, "verify", f"{name}.plan", "--quick", "--allow-unchecked", "--account", "city.account")
+        assert (told.returncode, "lacks entries of which the account knows" in told.stdout) == (code, code == 1)
+    assert run(city, "first", "--account", "city.account", "--steps", "6").returncode == 0
+
+
+def test_of_two_copies_that_draw_at_once_one_publishes(city: Path) -> None:
+    """Noise of both is drawn; what the slower one drew is never seen, however often it runs."""
+    policyc(city, "compile", "first.policy")
+    account, data = city / "city.account", city / "trips.csv"
+    plan = load_plan(city / "first.plan")
+    release(plan, data, city / "first.plan" / "ledger.sqlite", steps=2, account=account)
+    shutil.copytree(city / "first.plan", city / "copy.plan")
+
+    def meanwhile(done: int, _: int) -> None:
+        if done == 4:
+            copy = load_plan(city / "copy.plan")
+            release(copy, data, city / "copy.plan" / "ledger.sqlite", steps=4, account=account)
+
+    with pytest.raises(LedgerError, match="not as its last run left it") as refused:
+        release(plan, data, city / "first.plan" / "ledger.sqlite", steps=4, account=account, progress=meanwhile)
+    assert (refused.value.code, str(refused.value.help).endswith("nothing was published")) == ("E0848", True)
+    with pytest.raises(LedgerError, match="not as its last run left it"):
+        release(plan, data, city / "first.plan" / "ledger.sqlite", steps=4, account=account)
+    assert release(plan, data, city / "copy.plan" / "ledger.sqlite", steps=6, account=account, pin=None).steps.stop == 6
+
+
+def test_an_account_of_an_earlier_version_learns_how_far_ledgers_are(city: Path) -> None:
+    policyc(city, "compile", "first.policy")
+    with sqlite3.connect(city / "city.account") as connection:
+        connection.execute("DROP TABLE reached")
+    assert run(city, "first", "--account", "city.account", "--steps", "2").returncode == 0
+    with sqlite3.connect(city / "city.account") as connection:
+        connection.execute("DROP TABLE reached")
+    told = policyc(city, "verify", "first.plan", "--quick", "--account", "city.account").stdout
+    assert "no run told the account how far it came: run the plan again" in told
+    assert run(city, "first", "--account", "city.account", "--steps", "2").returncode == 0
+    told = policyc(city, "verify", "first.plan", "--quick", "--account", "city.account").stdout
+    assert "no copy of this ledger has released other steps (it has the 2 entries" in told
+    with Account.open(city / "city.account") as account:
+        assert account.reached("another") is None
+        for change in ("DELETE FROM reached", "UPDATE reached SET entries = entries"):
+            with pytest.raises(sqlite3.IntegrityError):
+                account._connection.execute(change)

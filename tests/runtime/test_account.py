@@ -23,7 +23,7 @@ from policyc import PolicyError, compile_policy
 from policyc.planning.joint_promise import joint_promise
 from policyc_check.plan.plan import Plan
 from policyc_check.users.claims import stream_profile
-from policyc_runtime.account import Account, spend
+from policyc_runtime.account import Account
 from policyc_runtime.account_bound import Bound, repeated
 from policyc_runtime.account_claims import account_claims
 from policyc_runtime.errors import AccountError
@@ -305,10 +305,11 @@ def test_an_older_copy_is_refused_by_the_next_run(folder: Path, tmp_path: Path) 
     plan = compiled(folder, "target event_level(epsilon = 0.4)")
     file = begun(tmp_path, "event_level(epsilon = 1.0)")
     shutil.copy(file, tmp_path / "older")
-    spend(plan, file, "first", begun=False)
+    with Account.open(file) as account:
+        account.spend(plan, "first", begun=False)
     shutil.copy(tmp_path / "older", file)
-    with pytest.raises(AccountError, match="does not know") as refused:
-        spend(plan, file, "first", begun=True)
+    with Account.open(file) as account, pytest.raises(AccountError, match="does not know") as refused:
+        account.spend(plan, "first", begun=True)
     assert refused.value.code == "E0891"
 
 
@@ -324,8 +325,8 @@ def test_every_altered_byte_of_an_entry_is_found(folder: Path, tmp_path: Path) -
     for place in places:
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         assert any(claim.holds is False for claim in account_claims(file))
-        with pytest.raises(AccountError):
-            spend(plan, file, "second", begun=False)
+        with pytest.raises(AccountError), Account.open(file) as account:
+            account.spend(plan, "second", begun=False)
 
 
 @pytest.mark.parametrize("content", [b"", b"no", b"SQLite format 3\0" + bytes(84), os.urandom(4096)])

@@ -21,7 +21,7 @@ from scripted import VISITS, planned
 from policyc import compile_policy
 from policyc.cli.follow import _metrics_file, _properties, _require_open, _say, _standing
 from policyc.planning.joint_promise import joint_promise
-from policyc_runtime.account import Account, spend
+from policyc_runtime.account import Account
 from policyc_runtime.follow.follower import Followed
 from policyc_runtime.follow.metrics import FIRST
 from policyc_runtime.follow.timetable import Timetable
@@ -211,7 +211,8 @@ def test_what_is_left_of_an_account_is_read_again_when_it_changes(tmp_path):
     plan = planned(tmp_path, VISITS.replace("  step", "  dataset halls\n  step"))
     before = _standing(account, account.stat().st_mtime_ns)
     assert (before.left, before.spent) == (3.0, 0.0)
-    spend(plan, account, "a ledger", begun=False)
+    with Account.open(account) as opened:
+        opened.spend(plan, "a ledger", begun=False)
     after = _standing(account, account.stat().st_mtime_ns)
     assert after.left == pytest.approx(3 - after.spent, abs=1e-5)
     assert 0.5 < after.spent <= 1.00001

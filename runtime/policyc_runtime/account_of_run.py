@@ -1,0 +1,74 @@
+"""What a run tells its data set's account: that it spends, before it draws; and how far it is, before it publishes.
+
+A directory that is copied takes its ledger along, and two runs would draw noise of their own for the same steps. The
+account is one for both: whichever publishes first has its state kept there, and the other, whose ledger was never in
+that state, publishes nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from policyc_check.plan.plan import Plan
+from policyc_runtime.account import Account
+from policyc_runtime.errors import AccountError
+from policyc_runtime.ledger_reader import LedgerReader
+from policyc_runtime.ledger_seal import not_as_left
+
+
+def require_dataset(plan: Plan) -> None:
+    """Nothing for a plan that names its data set; AccountError for another, which has no account."""
+    if plan.stream.dataset is None:
+        raise AccountError(
+            "E0896",
+            "the policy names no data set",
+            where="--account",
+            because="an account adds up what plans on the same users tell, and has to know that this is one of them",
+            help="write `dataset NAME` into the policy's stream, with the name that the account has, and compile again",
+        )
+
+
+def spend(plan: Plan, account: str | Path | None, book: LedgerReader) -> None:
+    """Enter that a plan is run on a ledger, where it names a data set; before any noise is drawn.
+
+    Raises:
+        AccountError: it names one, and no account is named, or the reverse; or as `Account.spend` says.
+        LedgerError: E0848, a copy of the ledger has gone on.
+    """
+    begun = bool(book.state.entries)
+    if account is not None:
+        require_dataset(plan)
+        with Account.open(account) as opened:
+            last = opened.reached(book.meta["ledger"])
+            if last is not None and not book.holds(last):
+                raise not_as_left(book.path, _gone_on(account))
+            opened.spend(plan, book.meta["ledger"], begun=begun)
+    elif plan.stream.dataset is not None:
+        raise AccountError(
+            "E0896",
+            f"the account of data set `{plan.stream.dataset}` is not named",
+            where="--account",
+            because="other plans are on the same users, and what they tell adds up; nothing was drawn",
+            help="name the one in which this plan was entered when it ran first: `--account FILE`"
+            if begun
+            else "name it: `--account FILE`; or begin one: `policyc account new FILE --dataset "
+            f"{plan.stream.dataset} --promise ...`",
+        )
+
+
+def reach(account: str | Path | None, book: LedgerReader) -> None:
+    """Keep in an account, if there is one, how far a ledger is; before anything of it is published.
+
+    Raises:
+        AccountError: the account cannot be used; the next run publishes what this one drew.
+        LedgerError: E0848, a copy of the ledger went on meanwhile.
+    """
+    if account is None:
+        return
+    with Account.open(account) as opened:
+        if not opened.reach(book.meta["ledger"], book.state, book.holds):
+            raise not_as_left(book.path, _gone_on(account), nothing="published")
+
+
+def _gone_on(account: str | Path) -> str:
+    return f"it lacks what was drawn on a copy of it, says `{account}`"
