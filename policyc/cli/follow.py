@@ -199,6 +199,9 @@ def _properties(file: Path | None) -> dict[str, str]:
     except UnicodeDecodeError:
         raise typer.BadParameter("this file is no text: write `name = value` a line", param_hint="--kafka") from None
     lines = [line.strip() for line in text.splitlines()]
+    for number, line in enumerate(lines, 1):
+        if line and not line.startswith("#") and "=" not in line:
+            raise typer.BadParameter(f"line {number} has no `=`: write `name = value` a line", param_hint="--kafka")
     pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
     return {name.strip(): value.strip() for name, _, value in pairs}
 

@@ -55,8 +55,27 @@ def test_what_is_shown_of_an_address_has_no_password():
     assert "table" not in table.address
 
 
+@pytest.mark.parametrize("sign", ["/", "?", "#", "@", "/?#", "@/", "?x=1&y="])
+def test_a_password_with_a_sign_of_addresses_is_never_shown(sign):
+    """It would end the part before the host, and be told for what lies there."""
+    for named in (f"u:pa{sign}{SECRET}@h/d?table=t", f"u:{SECRET}{sign}pa@h/d?table=t", f"h/d?table=t&user=u@{SECRET}"):
+        error = refused("postgres", f"postgresql://{named}")
+        assert "read in two ways" in str(error) or "no table of" in str(error)
+    for address in ("postgresql", "s3a"):
+        with pytest.raises(DataError) as caught:
+            read_events(f"{address}://u:{SECRET}{sign}pa@h/x.parquet", PLAN, steps=1)
+        assert SECRET not in f"{caught.value}{caught.value.where}{caught.value.because}{caught.value.help}"
+    assert str(SparkTable(f"s3a://u:{SECRET}{sign}pa@h/x.parquet")) == "s3a://h/x.parquet"
+
+
+def test_an_address_of_a_socket_has_no_host():
+    table = PostgresTable.named("postgresql:///d?host=/run/socket&port=5&table=t")
+    assert table.address == "postgresql:///d?host=%2Frun%2Fsocket&port=5"
+
+
 def test_what_is_shown_of_a_store_has_no_key():
     assert str(SparkTable(f"s3a://me:{SECRET}@b/x")) == "s3a://b/x"
+    assert str(SparkTable(f"s3a://me:pa/{SECRET}@b/x")) == "s3a://b/x"
     assert str(SparkTable("abfss://container@account/x")) == "abfss://container@account/x"
 
 
@@ -284,7 +303,7 @@ def test_what_spark_refuses(spark, tmp_path):
     assert "no such file" in str(refused("spark", str(tmp_path / "none")).because)
     assert "no such table" in str(refused("spark", "table:none").because)
     (tmp_path / "empty").mkdir()
-    assert refused("spark", str(tmp_path / "empty")).code == "E0869"
+    assert refused("spark", str(tmp_path / "empty")).code == "E0810"
     folder = tmp_path / "in" / "origin=J%46K"
     folder.mkdir(parents=True)
     file = folder / "x.parquet"
@@ -295,7 +314,7 @@ def test_what_spark_refuses(spark, tmp_path):
     assert found.digests == known.digests
     shutil.copy(file, folder / "y.parquet")
     (folder / "y.parquet").write_bytes(file.read_bytes()[:-9])
-    assert refused("spark", str(tmp_path / "in")).code == "E0869"
+    assert refused("spark", str(tmp_path / "in")).where == str(folder / "y.parquet")
 
 
 @pytest.mark.law

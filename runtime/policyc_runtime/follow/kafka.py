@@ -75,13 +75,20 @@ class Topic(NamedTuple):
         return {"bootstrap.servers": self.hosts, "log_level": 0, **self.properties, **told}
 
     def client(self, kind: Callable[[dict[str, Any]], Answer], **more: str | int | bool) -> Answer:
-        """A consumer or producer of librdkafka; DataError E0870 where it does not take a property."""
+        """A consumer or producer of librdkafka; DataError E0870 where it does not take a property.
+
+        What it says quotes the value, which may be a password.
+        """
         try:
             return kind(self.settings(**more))
         except library().KafkaException as error:
-            said = str(error.args[0].str()).rstrip(".")
+            told = str(error.args[0].str())
         except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # of the client itself
-            said = str(error).rstrip(".")
+            told = str(error)
+        one = max((name for name in self.properties if name in told), key=len, default=None)
+        said = "it does not take the properties, or one of their values"
+        if one is not None:
+            said = f"it knows no property `{one}`" if "No such" in told else f"it does not take the value of `{one}`"
         raise unusable(self.address, said, "mend the file of properties that `--kafka` names")
 
     def partitions(self, client: Any) -> list[int]:

@@ -1,16 +1,16 @@
 """Folders of Parquet files, read as one table.
 
 A folder has all files whose names end in `.parquet`, in it and below it, in the order of their names. What begins with
-`_` or `.` is not looked at, as writers leave marks and unfinished files there; anything else is refused, so that no
-data is left out because of how it is named. Folders named `column=value` are a column of text, the same in all
-files.
+`_` or `.` is not looked at, as writers leave marks and unfinished files there; but `_column=value` is a column as well.
+Anything else is refused, so that no data is left out because of how it is named. Folders named `column=value` are a
+column of text, the same in all files.
 """
 # ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +21,10 @@ from policyc_runtime.sources.input_table import PATTERN, InputTable, opened, rep
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from policyc_runtime.sources.memory import Place
+
 SUFFIX, PARQUET = ".parquet", b"PAR1"  # how such files are named, begin and end
-LEFT_OUT = ("_", ".")
+LOGS = ("_delta_log", ".hoodie")  # of tables whose files hold deleted rows as well
 TYPE = "(type, type_length, converted_type, scale, precision, logical_type)"  # of a column of Parquet
 
 
@@ -34,27 +36,60 @@ def parquet_files(folder: Path) -> list[str]:
     """
     found = []
     for place, folders, names in os.walk(folder, onerror=_refused_by_system):
-        folders[:] = sorted(name for name in folders if not name.startswith(LEFT_OUT))
-        for name in names:
-            file = Path(place, name)
-            if name.startswith(LEFT_OUT):
-                continue
-            if not name.lower().endswith(SUFFIX) or not file.is_file():
-                raise unreadable(file, "it is no Parquet file, and the folder is read whole", "move it elsewhere")
-            found.append(file.relative_to(folder).as_posix())
+        folders[:] = sorted(name for name in folders if not _is_left_out(name) or name in LOGS)
         for name in folders:
             if Path(place, name).is_symlink():
                 raise unreadable(Path(place, name), "it is a link to a folder", "name that folder itself")
+        for name in names:
+            if not _is_left_out(name) and not Path(place, name).is_file():
+                raise unreadable(Path(place, name), "it is a link to nothing, or no file", "move it elsewhere")
+        found += [Path(place, name).relative_to(folder).as_posix() for name in names]
+    return checked_files(folder, found)
+
+
+def checked_files(folder: Place, files: Iterable[str]) -> list[str]:
+    """Those of all files below a folder that hold its rows, relative to it, in order.
+
+    Raises:
+        DataError: E0810, as of `parquet_files`; or they are those of a table that some program keeps, of which some
+            rows are deleted.
+    """
+    found = []
+    for name in files:
+        if log := next((part for part in name.split("/")[:-1] if part in LOGS), None):
+            reason = f"a program keeps a table there, as `{log}` says: files hold rows that were deleted"
+            raise unreadable(
+                folder, reason, "export the table to a folder of its own, or name it `table:...` for Spark"
+            )
+        if any(map(_is_left_out, name.split("/"))):
+            continue
+        if not name.lower().endswith(SUFFIX):
+            reason = "it is no Parquet file, and the folder is read whole"
+            raise unreadable(folder, reason, "move it elsewhere", where=f"{folder}/{name}")
+        found.append(name)
     if not found:
         raise unreadable(folder, "no Parquet file lies in this folder", "name one file, or a folder with `.parquet`")
     known = partition_columns(found[0])
     for name in found:
         if PATTERN & set(name):
-            raise unreadable(folder / name, "its name has one of the characters * ? [", "rename it")
+            reason = "its name has one of the characters * ? ["
+            raise unreadable(folder, reason, "rename it", where=f"{folder}/{name}")
         if partition_columns(name) != known:
             reason = "it does not lie in folders of the same columns (`column=value`) as the others"
-            raise unreadable(folder / name, reason, "name a folder whose files all do")
+            raise unreadable(folder, reason, "name a folder whose files all do", where=f"{folder}/{name}")
     return sorted(found)
+
+
+def _is_left_out(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def require_apart(folder: Place, columns: Iterable[str], partitions: Sequence[str]) -> None:
+    """Nothing when no column stands twice; DataError E0810 where files have one that their folders name, too."""
+    folded = [name.casefold() for name in partitions]
+    if {name.casefold() for name in columns} & set(folded) or len(set(folded)) < len(folded):
+        reason = "a column stands twice: in the files, or in the names of their folders"
+        raise unreadable(folder, reason, "rename one of them")
 
 
 def torn_file(folder: Path) -> Path | None:
@@ -108,10 +143,8 @@ def folder_table(connection: DuckDBPyConnection, folder: Path, base: str) -> Inp
         f"SELECT name, count(DISTINCT file_name), count(DISTINCT {TYPE}), count(*) FROM parquet_schema({files}) "
         "WHERE num_children IS NULL GROUP BY name"
     ).fetchall()
-    partitions = [name.casefold() for name in partition_columns(names[0])]
-    if {str(name).casefold() for name, *_ in columns} & set(partitions) or len(set(partitions)) < len(partitions):
-        reason = "a column stands twice: in the files, or in the names of their folders"
-        raise unreadable(folder, reason, "rename one of them")
+    partitions = partition_columns(names[0])
+    require_apart(folder, (str(name) for name, *_ in columns), partitions)
     uneven = {str(name) for name, there, kinds, _ in columns if there < len(names) or kinds > 1}
     often = any(times > there for _, there, _, times in columns)  # as parts of a column may be, too
     repeated = repeated_columns(connection, quoted) if often else frozenset()

@@ -155,7 +155,7 @@ def require_here(path: str | Path) -> None:
     kind, rest = text.split(":/", 1)
     here = kind.lower() == "file"
     if not here:
-        rest = re.sub(r"^(/*)[^/?]*@", r"\1", rest).partition("?")[0]  # either may hold a password
+        rest = rest.rpartition("@")[2].partition("?")[0]  # what stands before and behind may hold a password
     remedy = "copy the file to this machine and name the copy, or count it where it lies: `--engine`"
     raise unreadable(
         Path(path),

@@ -222,6 +222,9 @@ def test_properties_are_lines_of_text(tmp_path):
     """What is none is refused, with what to write."""
     (tmp_path / "p").write_text("# of the brokers\nsecurity.protocol = ssl\n\n")
     assert _properties(tmp_path / "p") == {"security.protocol": "ssl"}
+    (tmp_path / "p").write_text("# of the brokers\n\nsasl.password N0SECRET\n")
+    with pytest.raises(typer.BadParameter, match=r"line 3 has no `=`: write `name = value` a line$"):
+        _properties(tmp_path / "p")
     (tmp_path / "p").write_bytes(b"\xff=1\n")
     with pytest.raises(typer.BadParameter, match="`name = value` a line"):
         _properties(tmp_path / "p")

@@ -268,10 +268,10 @@ def test_brokers_are_those_of_the_address(name):
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("no.such.property", "1", "No such configuration property"),
-        ("security.protocol", "sasl_sslx", "Invalid value"),
-        ("ssl.ca.location", "nowhere.pem", "ssl.ca.location"),
-        ("error_cb", "x", "callable"),
+        ("no.such.property", "N0SECRET", "it knows no property `no.such.property`"),
+        ("security.protocol", "N0SECRET", "the value of `security.protocol`"),
+        ("ssl.ca.location", "N0SECRET.pem", "the value of `ssl.ca.location`"),
+        ("error_cb", "N0SECRET", "the value of `error_cb`"),
     ],
 )
 @pytest.mark.parametrize("place", [KafkaSource, KafkaSink])
@@ -279,6 +279,7 @@ def test_properties_that_librdkafka_does_not_take_are_one_message(place, name, v
     with pytest.raises(DataError) as refused:
         place(Topic.of("kafka://host/topic", {"security.protocol": "ssl", name: value}))
     assert (refused.value.code, said in str(refused.value.because)) == ("E0870", True)
+    assert "N0SECRET" not in f"{refused.value}{refused.value.where}{refused.value.because}{refused.value.help}"
     assert "--kafka" in str(refused.value.help)
 
 

@@ -115,9 +115,14 @@ class DuckDB:
         return f"epoch_us({column if kind == 'TIMESTAMP' else f'TRY_CAST({column} AS TIMESTAMPTZ)'})"
 
     def number(self, column: str, kind: str) -> str:
-        """Decimals by their text, as a quotient of two rounded numbers is not always the nearest."""
+        """Decimals by their text, as a quotient of two rounded numbers is not always the nearest.
+
+        What is not finite is null here: a Parquet file's least and largest value leave NaN out, and DuckDB takes what
+        they decide, as `abs(value) <= 1`, as decided for NaN as well.
+        """
         text = f"TRY_CAST({column} AS VARCHAR)" if kind.startswith("DECIMAL") else column
-        return f"TRY_CAST({text} AS DOUBLE)"
+        number = f"TRY_CAST({text} AS DOUBLE)"
+        return f"CASE WHEN coalesce(isfinite({number}), false) THEN {number} END"
 
     def trimmed(self, text: str, characters: str) -> str:
         """A function with the characters."""

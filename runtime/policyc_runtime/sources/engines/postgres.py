@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.engines.dialect import Dialect, Postgres
@@ -84,6 +84,13 @@ class PostgresTable(RemoteTable):
             query = parse_qsl(parts.query, keep_blank_values=True)
         except ValueError:
             parts, query = urlsplit(""), []
+        if "@" in parts.path + parts.query + parts.fragment or parts.netloc.count("@") > 1:
+            raise refused(
+                "this address of a Postgres database can be read in two ways",
+                "--input",
+                "an `@` stands where none can be, which is so where a password has a `/`, `?`, `#` or `@`",
+                "write them `%2F`, `%3F`, `%23` and `%40`; a password is better kept in `~/.pgpass` or PGPASSWORD",
+            )
         tables = [value for name, value in query if name == "table"]
         if parts.scheme not in SCHEMES or len(tables) != 1 or not all(tables[0].split(".")) or "\0" in text:
             raise refused(
@@ -93,7 +100,7 @@ class PostgresTable(RemoteTable):
                 f"write it as `{FORM}`; a password is better kept in `~/.pgpass` or PGPASSWORD",
             )
         rest = urlencode([(name, value) for name, value in query if name != "table"])
-        address = urlunsplit(("postgresql", parts.netloc, parts.path, rest, ""))
+        address = f"postgresql://{parts.netloc}{parts.path}?{rest}"
         host = parts.netloc.rpartition("@")[2]
         return cls(address, tables[0], f"postgresql://{host}{parts.path}?table={tables[0]}")
 

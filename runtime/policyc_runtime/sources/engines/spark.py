@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import subprocess
 import warnings
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.engines.dialect import Dialect, Spark
 from policyc_runtime.sources.engines.remote import RemoteTable, refused
+from policyc_runtime.sources.engines.spark_folder import SparkFolder, spark_folder
 from policyc_runtime.sources.input_table import InputTable
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
 }
 QUIET = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
+LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 TYPES = {  # of Spark, as DuckDB calls them
     "string": "VARCHAR",
     "varchar": "VARCHAR",
@@ -66,7 +67,6 @@ TYPES = {  # of Spark, as DuckDB calls them
 REASONS = {
     "TABLE_OR_VIEW_NOT_FOUND": ("there is no such table", "check the name, and say its catalog and schema"),
     "PATH_NOT_FOUND": ("there is no such file or folder", "check the name; a table is named `table:schema.name`"),
-    "UNABLE_TO_INFER_SCHEMA": ("no Parquet file lies there", "name the folder of the Parquet files"),
 }
 
 
@@ -77,7 +77,9 @@ class SparkTable(RemoteTable):
     name: str
 
     def __str__(self) -> str:
-        return re.sub(r"//[^/@]*:[^/@]*@", "//", self.name)  # the way of old to give keys of a store
+        scheme, slashes, rest = self.name.partition("//")
+        keys, _, place = rest.rpartition("@")  # the way of old to give keys of a store, which have a `/` as well
+        return f"{scheme}{slashes}{place}" if ":" in keys else self.name
 
     @classmethod
     def named(cls, text: str) -> SparkTable:
@@ -107,10 +109,14 @@ class SparkTable(RemoteTable):
             for name, value in SETTINGS.items():
                 spark.conf.set(name, value)
             table = self.name.startswith(TABLE)
-            rows = spark.table(self.name.removeprefix(TABLE)) if table else spark.read.parquet(self.name)
+            folder = None if table else self._folder(spark)
+            rows = spark.table(self.name.removeprefix(TABLE)) if folder is None else folder.rows(spark)
             rows.createOrReplaceTempView(SOURCE)
-            types = {name: _type_of(kind) for name, kind in rows.dtypes}
-            yield session, InputTable(self, SOURCE, {name: session.dialect.name(name) for name in types}, types)
+            uneven = {} if folder is None else folder.uneven
+            types = {**dict.fromkeys(uneven, ""), **{name: _type_of(kind) for name, kind in rows.dtypes}}
+            columns = {name: session.dialect.name(name) for name in types if name not in uneven}
+            with silent():
+                yield session, InputTable(self, SOURCE, columns, types, uneven=uneven)
         except PySparkException as error:
             raise self._refusal(error.getCondition()) from None
         except (Py4JError, ConnectionError, EOFError):
@@ -118,11 +124,43 @@ class SparkTable(RemoteTable):
         finally:
             session.forget()
 
+    def _folder(self, spark: SparkSession) -> SparkFolder:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            found = spark_folder(spark, self, self.name)
+        except Py4JJavaError:
+            raise refused(
+                "Spark did not count",
+                str(self),
+                "its file system cannot be reached, or lets nobody read; nothing was drawn",
+                "see that its driver is there (`spark.jars.packages`), and its keys in Spark's own configuration",
+            ) from None
+        if found is None:
+            raise self._refusal("PATH_NOT_FOUND")
+        return found
+
     def _refusal(self, condition: str | None) -> DataError:
         because, remedy = "the cluster was lost, or a task failed on it", "see the cluster's own log, and run again"
         if condition is not None:
             because, remedy = REASONS.get(condition.partition(".")[0], (f"it says {condition}", remedy))
         return refused("Spark did not count", str(self), f"{because}; nothing was drawn", remedy)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Pyspark itself logs what a query failed at, value and all, with a handler of its own; not meanwhile."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
+    were = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, was in zip(loggers, were, strict=True):
+            logger.disabled = was
 
 
 def _type_of(kind: str) -> str:
