@@ -35,7 +35,7 @@ class Compilation:
 
         Args:
             directory: where to write.
-            account: that of the data set, in which what the plan will tell is requested first.
+            account: that of the data set, in which what the plan will tell is requested, once nothing else refuses.
 
         Raises:
             KernelError: the directory holds something else, or the ledger of another plan; the account has not so much
@@ -43,15 +43,17 @@ class Compilation:
         """
         from policyc.emit import save_plan
 
-        if account is not None:
-            from policyc_runtime.account import Account
-            from policyc_runtime.account_of_run import require_dataset
+        def request() -> None:
+            if account is not None:
+                from policyc_runtime.account import Account
+                from policyc_runtime.account_of_run import require_dataset
 
-            require_dataset(self.plan)
-            with Account.open(account) as opened:
-                opened.request(self.plan)
+                require_dataset(self.plan)
+                with Account.open(account) as opened:
+                    opened.request(self.plan)
+
         target = Path(directory) if directory is not None else Path(f"{self.policy.name}.plan")
-        return save_plan(target, self.plan, self.path)
+        return save_plan(target, self.plan, self.path, request)
 
 
 def compile_policy(path: str | Path) -> Compilation:

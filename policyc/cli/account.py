@@ -75,7 +75,9 @@ def show(
 @account.command()
 def withdraw(
     file: AccountFile,
-    plan: Annotated[str, typer.Argument(metavar="DIGEST", help="The first digits of the plan's digest.")],
+    plan: Annotated[
+        str, typer.Argument(metavar="PLAN", help="The first digits of the plan's digest, or its policy's name.")
+    ],
 ) -> None:
     """Take back what was requested for a plan that has not run.
 
@@ -158,7 +160,7 @@ def _lines(opened: Account) -> list[str]:
 
 def _plans(opened: Account) -> list[tuple[str, Plan, int]]:
     """Plans that count, in the order of their first entry, each with how many runs of it drew noise."""
-    from policyc_runtime.account import account_plan
+    from policyc_runtime.account_reader import account_plan
 
     runs = [entry.plan for entry in opened.spent]
     counted = dict.fromkeys(entry.plan for entry in opened.entries if entry.plan in {*runs, *opened.requested})

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from policyc_runtime.plan import Plan
 
 
-def save_plan(directory: Path, plan: Plan, policy_path: Path) -> Path:
-    """Write a plan's directory, with the policy and the files it names.
+def save_plan(directory: Path, plan: Plan, policy_path: Path, agreed: Callable[[], None] = lambda: None) -> Path:
+    """Write a plan's directory, with the policy and the files it names; `agreed` is called, or refuses, just before.
 
     Raises:
         KernelError: the directory holds something else, or the ledger of another plan; or the policy changed meanwhile.
@@ -34,7 +34,7 @@ def save_plan(directory: Path, plan: Plan, policy_path: Path) -> Path:
             message = "a file changed while the policy was compiled"
             raise KernelError("E0803", message, where=str(path), help="compile again")
     text = contents.pop(plan.policy.source.name)
-    return save(directory, plan, text, contents)
+    return save(directory, plan, text, contents, agreed)
 
 
 def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Claim]:

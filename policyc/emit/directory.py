@@ -11,6 +11,7 @@ import math
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,13 @@ def write_on_demand(directory: Path, name: str) -> Path:
     return directory / name
 
 
-def save(directory: Path, plan: Plan, policy_text: str | bytes, policy_files: dict[str, bytes]) -> Path:
+def save(
+    directory: Path,
+    plan: Plan,
+    policy_text: str | bytes,
+    policy_files: dict[str, bytes],
+    agreed: Callable[[], None] = lambda: None,
+) -> Path:
     """Write a plan's directory; an older plan of the same policy there is replaced, unless its ledger has entries.
 
     Args:
@@ -164,6 +171,7 @@ def save(directory: Path, plan: Plan, policy_text: str | bytes, policy_files: di
         plan: verified while its certificate is rendered.
         policy_text: the policy as it was read.
         policy_files: the files the policy names, by the names that the plan records.
+        agreed: called once it is clear that the directory can be written; where it raises, nothing is written.
 
     Raises:
         KernelError: E0806 when the directory holds something else; E0807 when it holds the ledger of another plan.
@@ -183,6 +191,7 @@ def save(directory: Path, plan: Plan, policy_text: str | bytes, policy_files: di
         stale.append(directory / AUDIT)
     if not _same_file(directory / PAGE, files[PAGE]):
         stale += [directory / name for name in ON_DEMAND]
+    agreed()
     directory.parent.mkdir(parents=True, exist_ok=True)
     with speaking_of(directory):
         beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import cast
 
 from policyc.diagnostics import Diagnostic, PolicyError, Source, Span
+from policyc.diagnostics.diagnostic import Severity
 from policyc.planning.draft import target_record
+from policyc.semantics.rules.delta import check_delta
 from policyc.semantics.scope import Scope
 from policyc.semantics.statements import resolve_target
 from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, WEventTarget
@@ -34,6 +36,9 @@ def joint_promise(dataset: str, text: str) -> Bound:
     tree = parse_policy(source)
     scope = Scope(source, Path(), None)
     target = resolve_target(scope, cast(CallStatement, tree.statements[0]))
+    if target is not None and not isinstance(target, AlphaDPTTarget):
+        found = check_delta(target, None)
+        scope.findings.extend(finding for finding in found if finding.severity is Severity.ERROR)
     if target is None or scope.findings:
         raise PolicyError(source, scope.findings)
     if len(tree.statements) > 1 or isinstance(target, AlphaDPTTarget):

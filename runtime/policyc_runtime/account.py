@@ -12,56 +12,40 @@ ledgers consistently is not found.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 
-from pydantic import ValidationError
-
-from policyc_check.plan.plan import Plan, canonical_json
-from policyc_runtime.account_bound import Bound, Standing
+from policyc_check.plan.plan import Plan
+from policyc_runtime.account_bound import Bound
 from policyc_runtime.account_entry import AccountEntry, chained
 from policyc_runtime.account_file import (
     ALTERED,
     APPLICATION,
-    EARLIER,
     FORMAT,
     REACH,
     REACHED,
     RESTORE,
     STATEMENTS,
+    UNUSABLE,
     VERSION,
-    altered,
     begin_alone,
     connect,
     guarded,
     unusable,
 )
+from policyc_runtime.account_reader import AccountReader, account_plan
 from policyc_runtime.errors import AccountError
+from policyc_runtime.ledger_file import recovered
 from policyc_runtime.ledger_seal import State
 
 
-class Account:
-    """An open account; use it in a `with` statement.
-
-    `entries` are in order, `plans` the texts of `plan.json` by digest; both as they were read last, and checked.
-    """
-
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self.path = path
-        self.entries: list[AccountEntry] = []
-        self.hashes: list[str] = []
-        self.plans: dict[str, str] = {}
-        self._connection = connection
-        self._bound: Bound | None = None
-        self._genesis = ""
-        self._keeps_states = False
+class Account(AccountReader):
+    """An open account that things are entered in, or are not; use it in a `with` statement."""
 
     @classmethod
     def create(cls, path: str | Path, bound: Bound) -> None:
@@ -95,57 +79,27 @@ class Account:
         if not file.is_file() or file.stat().st_size == 0:
             remedy = "name the account's file, or begin one: `policyc account new FILE --dataset NAME --promise ...`"
             raise unusable(file, "there is no account here", remedy)
-        with guarded(file):
-            account = cls(file, connect(file, "rw" if to_write else "ro"))
+        with guarded(file), tempfile.TemporaryDirectory() as folder:
+            if to_write:
+                return cls._looked_at(file, connect(file, "rw"))
             try:
-                with account._looking():
-                    account._read()
-            except BaseException:
-                account._connection.close()
-                raise
+                return cls._looked_at(file, connect(file, "ro"))
+            except AccountError as error:  # what a killed run began has to be undone, by who may write
+                if error.code != UNUSABLE or (copy := recovered(file, folder)) == file:
+                    raise
+                return cls._looked_at(file, connect(copy, "ro"))
+
+    @classmethod
+    def _looked_at(cls, path: Path, connection: sqlite3.Connection) -> Account:
+        """An account as a connection has it, which may be to a copy of the one at a path."""
+        account = cls(path, connection)
+        try:
+            with guarded(path), account._looking():
+                account._read()
+        except BaseException:
+            connection.close()
+            raise
         return account
-
-    def __enter__(self) -> Account:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._connection.close()
-
-    @property
-    def bound(self) -> Bound:
-        """What all plans together are held to."""
-        assert self._bound is not None, "it was read"
-        return self._bound
-
-    @property
-    def requested(self) -> list[str]:
-        """Digests of the plans that were asked for, not withdrawn, and have not run."""
-        found: dict[str, None] = {}
-        for entry in self.entries:
-            if entry.what == "requested":
-                found[entry.plan] = None
-            else:
-                found.pop(entry.plan, None)
-        return list(found)
-
-    @property
-    def spent(self) -> list[AccountEntry]:
-        """The runs that drew noise, one a ledger."""
-        return [entry for entry in self.entries if entry.what == "spent"]
-
-    def charges(self, *, requested: bool = True) -> list[tuple[Plan, int]]:
-        """The plans that were spent, each with how often; with those that were requested once more, if wanted."""
-        digests = [entry.plan for entry in self.spent] + (self.requested if requested else [])
-        return [(account_plan(self.plans[digest]), digests.count(digest)) for digest in dict.fromkeys(digests)]
-
-    def standing(self) -> Standing:
-        """What is spent, requested beside it, and left."""
-        spent, together = self.bound.spent(self.charges(requested=False)), self.bound.spent(self.charges())
-        limit = self.bound.limit()
-        requested = None if together is None or spent is None else max(0.0, together - spent)
-        return Standing(requested, spent, limit, 0.0 if together is None else max(0.0, float(limit) - together))
 
     def request(self, plan: Plan) -> None:
         """Enter what a compiled plan will tell; nothing where it is there already.
@@ -182,15 +136,6 @@ class Account:
                 )
             self._enter(AccountEntry("spent", plan.digest, ledger, _now()), plan)
 
-    def reached(self, ledger: str) -> State | None:
-        """How far a ledger was when what was drawn on it was last published; None where that is not known."""
-        if not self._keeps_states:
-            return None
-        asked = "SELECT entries, hash FROM reached WHERE ledger = ?"
-        with guarded(self.path):
-            found = self._connection.execute(asked, (ledger,)).fetchone()
-        return None if found is None else State(*found)
-
     def reach(self, ledger: str, state: State, holds: Callable[[State], bool]) -> bool:
         """Keep how far a ledger is, before what was drawn on it is published.
 
@@ -213,18 +158,22 @@ class Account:
         return True
 
     def withdraw(self, digest: str) -> str:
-        """Take back a request of which nothing was run, named by the first digits of its plan's digest; the digest.
+        """Take back a request of which nothing was run; its plan's digest.
+
+        Args:
+            digest: the first digits of that, or the name of the plan's policy.
 
         Raises:
             AccountError: there is no such request, or several.
         """
         with guarded(self.path), self._alone():
             found = [one for one in self.requested if digest and one.startswith(digest.lower())]
+            found = found or [one for one in self.requested if account_plan(self.plans[one]).policy.name == digest]
             if len(found) != 1:
                 spent = any(entry.plan.startswith(digest.lower()) for entry in self.spent)
                 raise AccountError(
                     "E0895",
-                    "several requests begin so" if found else "there is no such request",
+                    "several requests are named so" if found else "there is no such request",
                     where=str(self.path),
                     because="what was drawn cannot be taken back" if spent and not found else None,
                     help="`policyc account show FILE` lists requests; name one by the first digits of its digest",
@@ -234,9 +183,10 @@ class Account:
 
     def reason_against(self, plan: Plan) -> str | None:
         """Why a plan cannot be added up with those of this account, or None."""
-        drawn = any(entry.plan == plan.digest for entry in self.spent)  # on another ledger, which may begin otherwise
-        first = next(iter(self.plans.values())) if drawn or {*self.plans} - {plan.digest} else None
-        return self.bound.reason_against(plan, None if first is None else account_plan(first))
+        spent = [entry.plan for entry in self.spent]  # this plan as well: on another ledger it may begin otherwise
+        counted = [*spent, *(digest for digest in self.requested if digest != plan.digest)]
+        first = next((entry.plan for entry in self.entries if entry.plan in counted), None)
+        return self.bound.reason_against(plan, None if first is None else account_plan(self.plans[first]))
 
     def _enter(self, entry: AccountEntry, plan: Plan) -> None:
         """Add an entry if everything together stays within the promise."""
@@ -247,7 +197,9 @@ class Account:
                 "this plan cannot be added up with the others of its account",
                 where=str(self.path),
                 because=reason,
-                help="keep one account for each kind of promise, and write policies on one data set alike",
+                help=f"name the account of data set `{plan.stream.dataset}`"
+                if plan.stream.dataset not in {None, self.bound.dataset}
+                else "keep one account for each kind of promise, and write policies on one data set alike",
             )
         taken = entry.what == "spent" and plan.digest in self.requested  # it is counted already
         if not self.bound.keeps([*self.charges(), *([] if taken else [(plan, 1)])]):
@@ -272,9 +224,6 @@ class Account:
         self.entries.append(entry)
         self._connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", (number, *entry, self.hashes[-1]))
 
-    def _last(self) -> str:
-        return self.hashes[-1] if self.hashes else self._genesis
-
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Nobody else enters anything meanwhile; on disk when it ends, and nothing of it after an error."""
@@ -292,48 +241,6 @@ class Account:
                 del self.entries[known:], self.hashes[known:]
             raise
         self._connection.execute("COMMIT")
-
-    @contextmanager
-    def _looking(self) -> Iterator[None]:
-        self._connection.execute("BEGIN")
-        yield
-        self._connection.execute("COMMIT")
-
-    def _read(self) -> None:
-        """Read everything and check it: the file's form, and the chain."""
-        if self._connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise unusable(self.path, "it is not an account", "name the account's file")
-        found = {text for (text,) in self._connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        meta = dict(self._connection.execute("SELECT name, value FROM meta"))
-        if (meta.get("format"), meta.get("version")) != (FORMAT, VERSION) or found not in (
-            EARLIER,
-            EARLIER | {*REACHED},
-        ):
-            raise unusable(self.path, "it was written by another version", "use the version that wrote it")
-        self._keeps_states = found != EARLIER
-        try:
-            self._bound = Bound.model_validate_json(meta.get("bound", ""))
-        except ValidationError:
-            raise altered(self.path, "its promise") from None
-        self._genesis = hashlib.sha256(canonical_json(meta)).hexdigest()
-        self.plans = dict(self._connection.execute("SELECT digest, text FROM plan"))
-        known = len(self.hashes)
-        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (known,)).fetchall()
-        for number, (stored, *fields, digest) in enumerate(rows, known + 1):
-            entry = AccountEntry(*fields)
-            text = self.plans.get(entry.plan)
-            if stored != number or text is None or digest != chained(self._last(), number, entry, text):
-                raise altered(self.path, f"entry {number}")
-            self.entries.append(entry)
-            self.hashes.append(digest)
-        if unused := self.plans.keys() - {entry.plan for entry in self.entries}:
-            raise altered(self.path, f"a plan that no entry names, {min(unused)[:16]}")
-
-
-@lru_cache(maxsize=256)
-def account_plan(text: str) -> Plan:
-    """A plan that an account keeps, as far as privacy needs it."""
-    return Plan.model_validate_json(text)
 
 
 def _now() -> str:

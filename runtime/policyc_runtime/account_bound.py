@@ -83,9 +83,11 @@ class Bound(Record):
         elif users:
             yield "its promise is about all events of a user, and the account's about single steps"
         elif first is not None and not _same_steps(plan, first):
+            begins = "no `start`" if first.stream.start is None else f'`start "{first.stream.start}"`'
             yield (
                 "its steps are not those of the account's first plan, both with a `start` in the policy: a step of one "
-                "may touch several of the other, which together tell more than the sum"
+                "may touch several of the other, which together tell more than the sum. That one has "
+                f"`step {first.stream.step_text}` and {begins}"
             )
 
     def _reasons_against_noise(self, plan: Plan, promise: UserLevel | UserRho) -> Iterator[str]:

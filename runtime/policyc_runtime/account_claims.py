@@ -11,7 +11,8 @@ from pathlib import Path
 from policyc_check.claims import Claim
 from policyc_check.plan.plan import Plan
 from policyc_check.verify import verified_claims
-from policyc_runtime.account import Account, account_plan
+from policyc_runtime.account import Account
+from policyc_runtime.account_reader import account_plan
 from policyc_runtime.errors import AccountError, LedgerError
 from policyc_runtime.ledger_file import SYSTEM
 from policyc_runtime.ledger_reader import LedgerReader
@@ -25,17 +26,22 @@ def account_claims(path: str | Path) -> Iterator[Claim]:
             yield Claim(name, True, f"{len(account.entries):,} entries, chained by their hashes", str(path))
             yield from _kept(account)
     except AccountError as error:
-        yield Claim(name, False, error.message, error.where or str(path), error.code)
+        yield Claim(name, False, _told(error), error.where or str(path), error.code)
+
+
+def _told(error: AccountError | LedgerError) -> str:
+    """A refusal in one line, with its reason and remedy."""
+    return "; ".join(filter(None, (error.message, error.because, error.help)))
 
 
 def _kept(account: Account) -> Iterator[Claim]:
     bound, where = account.bound, str(account.path)
-    several = sum(times for _, times in account.charges()) > 1
-    texts = [account.plans[digest] for digest in dict.fromkeys(entry.plan for entry in account.entries)]
-    for digest, text in zip(dict.fromkeys(entry.plan for entry in account.entries), texts, strict=True):
+    counted = [*(entry.plan for entry in account.spent), *account.requested]
+    for digest in dict.fromkeys(entry.plan for entry in account.entries):
         name = f"plan {digest[:16]}… of the account keeps what it promises"
         try:
-            plan = account_plan(text)
+            plan = account_plan(account.plans[digest])
+            first = account_plan(account.plans[counted[0]]) if len(counted) > 1 else None
         except ValueError:
             yield Claim(name, False, "it is no plan", where, "E0891")
             return
@@ -44,7 +50,7 @@ def _kept(account: Account) -> Iterator[Claim]:
             f"`{plan.policy.name}`, every claim recomputed" if broken is None else f"{broken.name}: {broken.detail}"
         )
         yield Claim(name, broken is None and plan.digest == digest, detail, where, "E0891")
-        reason = bound.reason_against(plan, account_plan(texts[0]) if several else None)
+        reason = bound.reason_against(plan, first) if digest in counted else None
         if reason is not None:
             yield Claim(f"plan {digest[:16]}… is one of data set `{bound.dataset}`", False, reason, where, "E0893")
             return
@@ -70,7 +76,7 @@ def account_claims_of(plan: Plan, path: str | Path | None, ledger: Path, pin: Pa
             if known and ledger.exists():
                 yield from _ledger_claims(plan, account, ledger, pin)
     except (AccountError, LedgerError) as error:
-        yield Claim(name, False, error.message, error.where or str(path), error.code)
+        yield Claim(name, False, _told(error), error.where or str(path), error.code)
 
 
 def _ledger_claims(plan: Plan, account: Account, ledger: Path, pin: Path) -> Iterator[Claim]:

@@ -17,6 +17,8 @@ VERSION = "1"
 APPLICATION = 0x706F6C61
 BUSY_SECONDS = 60.0
 BUSY, UNUSABLE, ALTERED = "E0892", "E0890", "E0891"
+BROKEN = "it is not a whole account: truncated, altered, or another kind of file"
+REFUSED_BY_SYSTEM = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM}
 RESTORE = "restore the newest copy of the account; never begin a new one for plans that have run"
 
 STATEMENTS = (
@@ -77,9 +79,11 @@ def guarded(path: Path) -> Iterator[None]:
             raise AccountError(BUSY, busy, where=str(path), because=because, help="run again") from None
         if is_full(error):
             raise unusable(path, "the disk is full", "make room, then run again; nothing was entered") from None
-        raise unusable(path, "it cannot be opened, or written to", "check its folder and rights") from None
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in REFUSED_BY_SYSTEM:
+            raise unusable(path, "it cannot be opened, or written to", "check its folder and rights") from None
+        raise unusable(path, BROKEN, RESTORE) from None
     except sqlite3.DatabaseError:
-        raise unusable(path, "it is not a whole account: truncated, or another kind of file", RESTORE) from None
+        raise unusable(path, BROKEN, RESTORE) from None
     except OSError as error:
         remedy = "make room, then run again" if is_full(error) else "check its folder and rights"
         raise unusable(path, error.strerror or "the system refused", remedy) from None

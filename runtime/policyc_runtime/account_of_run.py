@@ -11,6 +11,7 @@ from pathlib import Path
 
 from policyc_check.plan.plan import Plan
 from policyc_runtime.account import Account
+from policyc_runtime.account_file import RESTORE, unusable
 from policyc_runtime.errors import AccountError
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.ledger_seal import not_as_left
@@ -38,6 +39,8 @@ def spend(plan: Plan, account: str | Path | None, book: LedgerReader) -> None:
     begun = bool(book.state.entries)
     if account is not None:
         require_dataset(plan)
+        if begun and not (Path(account).is_file() and Path(account).stat().st_size):
+            raise unusable(Path(account), "there is no account here, and this plan has run with one", RESTORE)
         with Account.open(account) as opened:
             last = opened.reached(book.meta["ledger"])
             if last is not None and not book.holds(last):

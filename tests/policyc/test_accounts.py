@@ -175,6 +175,13 @@ def _charged(folder: Path) -> int:
         (("show", "first.policy"), "E0890"),
         (("show", "missing"), "E0890"),
         (("withdraw", "city.account", "00"), "E0895"),
+        *(
+            (
+                ("new", "a", "--dataset", "city", "--promise", f"user_level(epsilon = 1, {rest}, neighbors = replace)"),
+                said,
+            )
+            for rest, said in (("delta = 1", "E0305"), ("delta = 2", "E0305"), ("delta = 0.5", "E0310"))
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said(city: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -259,3 +266,61 @@ def test_an_account_of_an_earlier_version_learns_how_far_ledgers_are(city: Path)
         for change in ("DELETE FROM reached", "UPDATE reached SET entries = entries"):
             with pytest.raises(sqlite3.IntegrityError):
                 account._connection.execute(change)
+
+
+def test_a_killed_commit_is_looked_at_as_it_was_before(city: Path) -> None:
+    """Whoever only looks undoes it in a copy: the file and what lies beside it stay as they are."""
+    policyc(city, "compile", "first.policy", "--account", "city.account")
+    before = policyc(city, "account", "show", "city.account").stdout
+    code = (
+        "import os, sqlite3\n"
+        "connection = sqlite3.connect('city.account', isolation_level=None)\n"
+        "connection.execute('PRAGMA cache_size = 1')\n"
+        "connection.execute('BEGIN IMMEDIATE')\n"
+        "connection.execute(\"INSERT INTO plan VALUES ('x', ?)\", ['y' * 10**6])\n"  # more than is kept in memory
+        "os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=city, check=False)
+    assert (city / "city.account-journal").stat().st_size > 0
+    files = {name: (city / name).read_bytes() for name in ("city.account", "city.account-journal")}
+    done = policyc(city, "account", "show", "city.account")
+    assert (done.returncode, done.stdout) == (0, before), done.stderr
+    assert policyc(city, "account", "verify", "city.account").returncode == 0
+    assert {name: (city / name).read_bytes() for name in files} == files
+    assert run(city, "first", "--account", "city.account").returncode == 0
+    assert shown(city)["requested"] == 0
+
+
+def test_what_is_refused_requests_nothing(city: Path) -> None:
+    policyc(city, "compile", "first.policy", "--account", "city.account")
+    run(city, "first", "--account", "city.account")
+    (city / "first.policy").write_text(POLICY.format(name="first", epsilon="0.5"))
+    refused = policyc(city, "compile", "first.policy", "--account", "city.account")
+    assert (refused.returncode, "E0807" in refused.stderr) == (1, True)
+    assert shown(city)["requested"] == 0
+
+
+def test_a_withdrawn_request_decides_nothing(city: Path) -> None:
+    """Nor which users an account is about: others may be asked for once it is taken back, by the name of its policy."""
+    wrong = (city / "second.policy").read_text().replace("rider", "user_id")
+    (city / "second.policy").write_text(wrong)
+    policyc(city, "compile", "second.policy", "--account", "city.account")
+    refused = policyc(city, "compile", "first.policy", "--account", "city.account")
+    assert "nobody can tell that they are the same" in refused.stderr
+    assert policyc(city, "account", "withdraw", "city.account", "second").returncode == 0
+    assert policyc(city, "compile", "first.policy", "--account", "city.account").returncode == 0
+    assert policyc(city, "account", "verify", "city.account").returncode == 0
+
+
+def test_an_account_that_is_gone_is_not_begun_again(city: Path) -> None:
+    """A new one would have everything left."""
+    policyc(city, "compile", "first.policy", "--account", "city.account")
+    run(city, "first", "--account", "city.account")
+    for change in (lambda file: file.write_bytes(b""), lambda file: file.unlink()):
+        change(city / "city.account")
+        refused = run(city, "first", "--account", "city.account")
+        assert (refused.returncode, "error[E0890]" in refused.stderr) == (1, True)
+        assert "help: restore the newest copy of the account; never begin a new one" in refused.stderr
+    told = policyc(city, "account", "verify", "city.account").stdout
+    assert "FAILS" in told
+    assert "there is no account here" in told

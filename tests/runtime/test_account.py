@@ -329,6 +329,31 @@ def test_every_altered_byte_of_an_entry_is_found(folder: Path, tmp_path: Path) -
             account.spend(plan, "second", begun=False)
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE meta SET value = x'ff' WHERE name = 'account'", "UPDATE entry SET ledger = x'ff'",
+     "UPDATE plan SET text = x'ff'", "UPDATE entry SET plan = CAST(x'ff' AS TEXT)", "UPDATE entry SET moment = 7"],
+)  # fmt: skip
+def test_values_that_no_account_has_are_refused(folder: Path, tmp_path: Path, change: str) -> None:
+    """As bytes in place of text, put in by somebody who takes the rules away and puts them back."""
+    file = begun(tmp_path, "event_level(epsilon = 1.0)")
+    plan = compiled(folder, "target event_level(epsilon = 0.4)")
+    with Account.open(file) as account:
+        account.request(plan)
+    with sqlite3.connect(file) as connection:
+        rules = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in rules:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(change)
+        for _, rule in rules:
+            connection.execute(rule)
+    for to_write in (False, True):
+        with pytest.raises(AccountError) as refused:
+            Account.open(file, to_write=to_write)
+        assert refused.value.code in {"E0890", "E0891"}
+        assert "restore the newest copy" in str(refused.value.help)
+
+
 @pytest.mark.parametrize("content", [b"", b"no", b"SQLite format 3\0" + bytes(84), os.urandom(4096)])
 def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "x"
@@ -363,7 +388,8 @@ def test_a_plan_that_was_weakened_in_the_account_is_named(folder: Path, tmp_path
 RACING = """
 import sys
 from pathlib import Path
-from policyc_runtime.account import Account, account_plan
+from policyc_runtime.account import Account
+from policyc_runtime.account_reader import account_plan
 from policyc_runtime.errors import AccountError
 
 file, text, first, count = Path(sys.argv[1]), Path(sys.argv[2]).read_text(), int(sys.argv[3]), int(sys.argv[4])

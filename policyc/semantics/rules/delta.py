@@ -7,7 +7,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import Policy
+from policyc.semantics.policy import Stream
 from policyc.semantics.targets import EventLevelTarget, UserLevelTarget, UserStepsTarget, WEventTarget
 
 _NO_PROMISE = Decimal("0.01")  # delta from which a promise fails too often to be one, whoever is in the data
@@ -16,10 +16,10 @@ _FAR = 100  # how often delta should go into 1 / population
 
 
 def check_delta(
-    policy: Policy, target: EventLevelTarget | WEventTarget | UserLevelTarget | UserStepsTarget
+    target: EventLevelTarget | WEventTarget | UserLevelTarget | UserStepsTarget, stream: Stream | None
 ) -> Iterator[Diagnostic]:
-    """All findings about the delta of a promise."""
-    population = policy.stream.population
+    """All findings about the delta of a promise, of a stream, or of the plans of an account."""
+    population = None if stream is None else stream.population
     if target.delta is None or target.delta == 0:
         return
     if not 0 < target.delta < 1:
@@ -33,7 +33,7 @@ def check_delta(
         return
     of_everybody = None if population is None else 1 / Decimal(population)
     near = of_everybody is not None and target.delta > of_everybody / _FAR
-    labels = (Label(policy.stream.population_span or policy.stream.span, "the population"),) if near else ()
+    labels = (Label(stream.population_span or stream.span, "the population"),) if stream is not None and near else ()
     enough = _SMALL if of_everybody is None else min(_SMALL, of_everybody / _FAR)
     remedy = f"write `delta = {_rounded_down(enough)}` or less"
     if of_everybody is not None and target.delta >= of_everybody:

@@ -59,7 +59,7 @@ def check_targets(policy: Policy) -> Iterator[Diagnostic]:
         if isinstance(target, AlphaDPTTarget):
             yield from _alpha_dpt(policy, target)
         if not isinstance(target, AlphaDPTTarget):
-            yield from check_delta(policy, target)
+            yield from check_delta(target, policy.stream)
         if isinstance(target, UserLevelTarget | UserStepsTarget):
             yield from _no_start(policy, target)
         if isinstance(target, UserStepsTarget) or (_kept_by_budgets(target) and target.neighbors == "add_remove"):
