@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,15 @@ from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signatures_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc.emit.stored_files import content_of, recorded, sha256
 from policyc_check.errors import KernelError
-from policyc_runtime.files import read_inside, speaking_of, write_bytes, write_together
+from policyc_runtime.files import (
+    read_inside,
+    scratch,
+    speaking_of,
+    sync_directory,
+    write_bytes,
+    write_new,
+    write_together,
+)
 from policyc_runtime.laboratory.empirical import AUDIT
 from policyc_runtime.ledger_seal import LEDGER, PIN
 from policyc_runtime.plan import Plan, load_plan
@@ -193,15 +199,10 @@ def save(
         stale += [directory / name for name in ON_DEMAND]
     agreed()
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with speaking_of(directory):
-        beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-        try:
-            for name, content in files.items():
-                (beside / name).parent.mkdir(parents=True, exist_ok=True)
-                (beside / name).write_bytes(content)
-            _move(beside, directory, files, stale)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+    with speaking_of(directory), scratch(directory, "new") as beside:
+        for name, content in files.items():
+            write_new(beside / name, content)
+        _move(beside, directory, files, stale)
     return directory
 
 
@@ -214,10 +215,12 @@ def _move(beside: Path, directory: Path, files: dict[str, bytes], stale: list[Pa
     if not directory.exists():
         beside.chmod(0o755)
         beside.rename(directory)
+        sync_directory(directory.parent)
         return
     for name in sorted(files, key=lambda name: name == PLAN):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (beside / name).replace(directory / name)
+    sync_directory(directory)
     for path in stale:
         path.unlink(missing_ok=True)
 

@@ -126,22 +126,23 @@ def clear_drafts(path: Path) -> None:
 
 
 @contextmanager
-def scratch(path: Path) -> Iterator[Path]:
-    """A folder beside a file for what does not fit into memory, gone at the end of the block.
+def scratch(path: Path, kind: str = "spill") -> Iterator[Path]:
+    """A folder beside a file or folder, for what does not fit into memory, say; gone at the end of the block.
 
     Args:
-        path: the file that it is for; what killed runs left beside it goes first.
+        path: what it is for; what killed runs left beside it goes first.
+        kind: how the folder's name ends.
 
     Raises:
         OSError: the system refused.
     """
-    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]+\.spill")
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]+\.{kind}")
     for left in [folder for folder in path.parent.iterdir() if pattern.fullmatch(folder.name)]:
         if (handle := _locked(left)) is not None:
             shutil.rmtree(left, ignore_errors=True)
             os.close(handle)
     while True:  # begun again if it was taken for a killed run's before it was locked
-        folder = path.with_name(f".{path.name}.{secrets.token_hex(4)}.spill")
+        folder = path.with_name(f".{path.name}.{secrets.token_hex(4)}.{kind}")
         folder.mkdir(mode=0o700)
         handle = _locked(folder)
         if folder.exists():
@@ -152,6 +153,15 @@ def scratch(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         if handle is not None:
             os.close(handle)
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """A file that nobody looks at yet, on disk when this returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _locked(folder: Path) -> int | None:

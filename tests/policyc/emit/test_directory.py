@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -427,3 +428,18 @@ def test_a_policy_changed_meanwhile_is_refused(tmp_path: Path) -> None:
         compilation.save(tmp_path / "wards.plan")
     assert refused.value.code == "E0803"
     assert not (tmp_path / "wards.plan").exists()
+
+
+def test_what_a_killed_compile_left_goes(save_plan: Save, tmp_path: Path, fleet: Plan) -> None:
+    """The folder of one that lives stays; so does one that only looks alike."""
+    for name in (".fleet.plan.00ff.new", ".fleet.plan.11ff.new", ".fleet.plan.mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "plan.json").write_text("{")
+    lives = os.open(tmp_path / ".fleet.plan.11ff.new", os.O_RDONLY)
+    try:
+        fcntl.flock(lives, fcntl.LOCK_EX)
+        save_plan(tmp_path / "fleet.plan", fleet)
+    finally:
+        os.close(lives)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {".fleet.plan.11ff.new", ".fleet.plan.mine", "fleet.plan"}
