@@ -47,6 +47,16 @@ def test_the_main_job_does_what_the_readme_says(tmp_path):
     assert (tmp_path / "fleet.plan" / "certificate.html").is_file()
 
 
+def test_bound_and_attack_are_those_of_the_shipped_certificate():
+    """To as many places as the README has: what an audit finds beyond them is checked with the certificate itself."""
+    certificate = (ROOT / "policies" / "fleet.certificate.md").read_text(encoding="utf-8")
+    audited = re.search(r"\(audited: (0\.\d+)\)", README)[1]
+    attack, bound = re.search(r"it reaches (0\.\d+) of (0\.\d+)\s+nats", README).groups()
+    assert f"total leakage never exceeds {audited} nats" in certificate
+    assert f"an attack on step 182 that reaches {attack} nats is known" in certificate
+    assert audited.startswith(bound)
+
+
 def test_the_gate_runs_the_readmes_test_command():
     """`.ci/run` takes its test command from the README, and then runs the laws, which the command leaves out."""
     tests = [command for command in commands() if "pytest" in command]

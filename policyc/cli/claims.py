@@ -95,8 +95,9 @@ def show_claims(claims: Iterable[Claim], allow_unchecked: bool, directory: Path 
     held = f"{len(made) - len(unchecked)} claims hold"
     say(held + (f", {len(unchecked)} not checked" if unchecked else ""))
     if unchecked and not allow_unchecked:
-        typer.echo(visible(f"error[E0856]: this could not be checked: {unchecked[0].name}"), err=True)
-        typer.echo("  = help: the line above says why; with `--allow-unchecked` the rest is enough", err=True)
+        why = f"{unchecked[0].name}: {unchecked[0].detail}"
+        typer.echo(visible(f"error[E0856]: this could not be checked: {why}"), err=True)
+        typer.echo("  = help: with `--allow-unchecked` the rest is enough", err=True)
         raise typer.Exit(FINDINGS)
 
 

@@ -63,7 +63,7 @@ def _refused(error: OSError | MemoryError) -> int:
 
 
 def _interrupted() -> int:
-    typer.echo("interrupted; what the ledger holds is safe, run the same command again", err=True)
+    typer.echo("interrupted; what was drawn or written before is kept, run the same command again", err=True)
     return FINDINGS
 
 

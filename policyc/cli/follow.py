@@ -219,7 +219,7 @@ def _overdue(waiting: int, done: int) -> str:
     """What is published at once, in words: of a stream that begins in the past, which may have other events to show."""
     steps = "1 step is" if waiting == 1 else f"{waiting:,} steps are"
     way = f"; to release them from events of their own, end this and `policyc run --continued --steps {waiting}` first"
-    return f"{steps} overdue, and published with what waits to be read, if nothing as empty{'' if done else way}"
+    return f"{steps} overdue: with the events that wait to be read, if any, they are published now{'' if done else way}"
 
 
 def _say(

@@ -258,7 +258,8 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
                 where=str(directory / LEDGER),
                 because="a ledger says what was spent under its own plan, and must stay beside it",
                 help=f"{own}compile into another directory: `-o OTHER.plan`; without it the policy's name says where, "
-                f"`{plan.policy.name}.plan`",
+                f"`{plan.policy.name}.plan`. Two plans on the same users tell more than each promises: an account adds "
+                "them up (`dataset NAME` in the stream, `--account FILE`)",
             )
     if old is None:
         return []

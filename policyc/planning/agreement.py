@@ -37,9 +37,7 @@ def agreed_errors(
     found: dict[str, Found] = {}
     for tree in draft.trees:
         if not set(tree.names).isdisjoint(estimated):
-            noise = (
-                "variance of the noise alone: no signal says how values move, so what the estimator gains is not known"
-            )
+            noise = "law of the noise alone: no signal says how values move, so what the estimator gains is not known"
             found |= {
                 name: Found("noise", noise, measured[name].errors(objective), because=GAINS) for name in tree.names
             }
@@ -103,7 +101,7 @@ def _computed(tree: Levels, entries: Sequence[Measurement], objective: Objective
     """Of the values of each level, by their variances."""
     rows, steps = np.unique(np.stack([entry.variances() for entry in entries], axis=1), axis=0, return_inverse=True)
     errors = np.array([of_tree(tree, row, objective) for row in rows])[steps.ravel()]  # (steps, releases)
-    method = "variance of the noise after the least squares of levels that agree"
+    method = "law of the noise after the least squares of levels that agree"
     return [Found("expected", method, level) for level in errors.T]
 
 

@@ -229,7 +229,7 @@ class Predictor:
             chains = "chain" if len(self.chains) == 1 else "chains"
             split = "" if self.moving is not None else f"; {EVENLY_SPLIT}"
             return f"cubature over the declared {chains} and the exact noise, {self._rows:,} points a step{split}"
-        return "variance of the noise; true counts are taken to be far from every bound"
+        return "law of the noise; true counts are taken to be far from every bound"
 
     def run_error(self, estimator: Estimator, start: int, run: Run, scale: float, first_scale: float) -> float:
         """Mean expected error over the steps of a run that begins at step `start`; `first_scale` is that of step 0."""

@@ -208,11 +208,11 @@ def _untried(policy: Policy, one: PlannedRelease, origin: _Origin) -> Found:
         return _simulated(there, steps, _trial(policy, one, origin, there).settled())
     if one.estimator.plain or coupled:
         open_gain = "what constraints between steps gain" if coupled else "what the estimator gains"
-        method = f"variance of the noise alone: no signal says how values move, so {open_gain} is not known"
+        method = f"law of the noise alone: no signal says how values move, so {open_gain} is not known"
         return Found("noise", method, because=COUPLED if coupled else GAINS)
     if mechanism.declared:
         return Found("expected", "errors of the declared process")
-    noise = "variance of the noise"
+    noise = "law of the noise"
     may_lower = _may_lower(policy, one, origin)
     return Found("noise", noise, because=BOUNDED) if may_lower else Found("expected", noise)
 
@@ -258,7 +258,7 @@ def _trial(policy: Policy, one: PlannedRelease, origin: _Origin, there: Courses)
 def _simulated(given: Courses, steps: int, found: Estimated) -> Found:
     """What was found on courses."""
     if not math.isfinite(found.error):
-        return Found("noise", "variance of the noise alone", because="no values of the signal keep the constraints")
+        return Found("noise", "law of the noise alone", because="no values of the signal keep the constraints")
     known = found.stderr if math.isfinite(found.stderr) else None
     errors = np.full(steps, found.error)
     return Found("simulated", f"{given.said}, through mechanism and estimator, simulated", errors, known)

@@ -44,7 +44,7 @@ MOST_STEPS = 16_000  # of all of these streams: what is left of chance is printe
 LEAST_STREAMS = 16
 MOST_WHOLE = MOST_STEPS // LEAST_STREAMS  # steps of streams that are simulated from end to end
 NOISE_STEPS = 100_000  # at which noise alone is drawn
-OF_NOISE = "variance of the noise of all steps of a row"
+OF_NOISE = "law of the noise of all steps of a row"
 OF_USERS = "simulated users of the declared chain, through mechanism, estimator and what is made of released values"
 
 

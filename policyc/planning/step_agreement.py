@@ -23,9 +23,7 @@ from policyc_runtime.planned_release import AdaptiveRelease, BudgetedRelease
 
 NATS = Decimal("0.01")  # noise this large is as good as continuous
 LEAST = 1e-9  # error of a level by itself, where nothing is uncertain
-COMPUTED = (
-    "variance of the noise after the least squares of levels that agree; schedules are compared by the noise alone"
-)
+COMPUTED = "law of the noise after the least squares of levels that agree; schedules are compared by the noise alone"
 NOISE = "how much error least squares take away, of absolute or rounded values of levels that agree, has no formula"
 
 

@@ -194,8 +194,9 @@ def lost(path: Path, witness: Path) -> LedgerError:
         "the ledger is lost",
         where=str(path),
         because=f"`{witness}` is left of an earlier run; drawing noise for the same steps again would give them away",
-        help="restore the ledger from a copy, or name it with `--ledger` if it lies elsewhere; only if nothing was "
-        f"ever published, move `{witness}` away",
+        help="restore the ledger from a copy, or name it with `--ledger` if it lies elsewhere; if another plan made "
+        f"`{witness}`, name another output, and mind that both plans together tell more than each promises; only if "
+        f"nothing was ever published, move `{witness}` away",
     )
 
 

@@ -245,7 +245,9 @@ def test_an_interrupted_command_says_so_and_exits_1(command, fleet, tmp_path, ca
     }
     arguments = [command, *given.get(command, ["fleet.plan"])]
     assert guarded(lambda: app(arguments, standalone_mode=True)) == 1
-    assert capsys.readouterr().err == "interrupted; what the ledger holds is safe, run the same command again\n"
+    assert (
+        capsys.readouterr().err == "interrupted; what was drawn or written before is kept, run the same command again\n"
+    )
 
 
 def test_too_little_memory_is_no_internal_error(capsys):

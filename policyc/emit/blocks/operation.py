@@ -79,7 +79,7 @@ def integrity(plan: Plan, attachments: dict[str, str]) -> Json:
         {"name": name, "sha256": sha, "what": _what(plan, name)} for name, sha in recorded.items()
     ]
     for name, sha in sorted(attachments.items()):
-        files.append({"name": name, "sha256": sha, "what": ATTACHED.get(name, "attached")})
+        files.append({"name": name, "sha256": sha, "what": _attached(plan, name)})
     return {
         "compiler": plan.compiler,
         "code_sha256": installed_code(),
@@ -115,8 +115,13 @@ def sources(content: Json) -> Json:
 ATTACHED = {
     "map_model.py": "the post-processing as a model that runs on its own",
     "plan.json": "the plan that is run",
-    "steps.csv": "budget, noise and leakage of every step",
 }
+
+
+def _attached(plan: Plan, name: str) -> str:
+    if name == "steps.csv":
+        return "budget, noise and leakage of every step" if plan.scheduled else "noise of every step"
+    return ATTACHED.get(name, "attached")
 
 
 def _what(plan: Plan, name: str) -> str:

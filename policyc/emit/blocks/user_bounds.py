@@ -52,6 +52,7 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
                 "any": "no limit" if kept == "nothing" else _cell(kept, delta),
             }
         )
+    often = "The same noise, for users who take part more often than the bound says; a" if first.beyond else "A"
     return {
         "unit": "rho, and nats at a delta," if rho else "nats",
         "unit_of_privacy": f"everything that one user does in so many {'periods' if periods else 'steps'}"
@@ -66,9 +67,8 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
         "rows": rows,
         "from": "The same noise, for all that a user does in more steps than are promised together."
         if window is not None
-        else "The same noise, for users who take part more often than the bound says; a single event, and any "
-        f"window of steps{' within one period' if periods else ''}, is protected at least as well as the first row "
-        "says.",
+        else f"{often}ny window of steps{' within one period' if periods else ''}, and a single event, is protected at "
+        "least as well as the first row says.",
     }
 
 

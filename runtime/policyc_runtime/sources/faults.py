@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policyc_check.users.claims import promised_user_level
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.plan import Plan
 from policyc_runtime.sources.bounding import LARGEST
@@ -140,7 +141,12 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
         f"the value in column `{stream.cell.column}` is not a cell of the policy",
         where=where,
         because="cells are fixed before the data is seen; a new one would show that somebody was there",
-        help='correct the row, leave it out, or add `otherwise "elsewhere"` to the cell in the policy',
+        help="correct the row, leave it out, or "
+        + (
+            "list its cell in a policy that is compiled into another directory"
+            if any(target.relation == "add_or_remove_one" for target in promised_user_level(plan))
+            else 'add `otherwise "elsewhere"` to the cell in the policy'
+        ),
     )
 
 

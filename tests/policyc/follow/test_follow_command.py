@@ -29,7 +29,7 @@ from policyc_runtime.follow.timetable import Timetable
 COMMAND = [sys.executable, "-m", "policyc", "follow", "visits.plan", "--input", "-", "--lateness", "200ms"]
 
 VISITS_OVERDUE = (
-    "4 steps are overdue, and published with what waits to be read, if nothing as empty; "
+    "4 steps are overdue: with the events that wait to be read, if any, they are published now; "
     "to release them from events of their own, end this and `policyc run --continued --steps 4` first"
 )
 
