@@ -115,7 +115,7 @@ def release(
     remote = remote_of(events_or_counts, engine, counts=counts, continued=continued)
     if remote is None:
         check_data(events_or_counts)
-    pinned = _own_pin(plan, ledger) if isinstance(pin, EllipsisType) else pin
+    pinned = _own_pin(plan, ledger) if isinstance(pin, EllipsisType) else pin and Path(pin)
     source = randomness or SystemRandomness()
     with ExitStack() as stack:
         data = remote or stack.enter_context(held(events_or_counts))

@@ -202,6 +202,49 @@ def test_what_a_server_refuses(server, seen, tmp_path):
 
 
 @pytest.mark.law
+def test_a_server_that_does_not_suit(server, seen, monkeypatch):
+    """Its SSL, a service, its letters, a role that may only read, a lock: each has a remedy of its own."""
+    import psycopg
+
+    from policyc_runtime.sources.engines import postgres
+
+    good = seen(COLUMNS, ROW)
+    for option in ("sslmode=require", "sslmode=verify-full", "sslmode=verify-full&sslrootcert=/none.crt"):
+        assert "SSL" in str(refused("postgres", f"{good}&{option}").because), option
+    assert "no service" in str(refused("postgres", f"{good}&service=nope").because)
+    with server.connect() as held:
+        held.execute("DROP DATABASE IF EXISTS latin")
+        held.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+        held.execute("DROP ROLE IF EXISTS reading_only")
+        held.execute(f"CREATE ROLE reading_only LOGIN PASSWORD '{PASSWORD}'")
+        held.execute("ALTER ROLE reading_only SET default_transaction_read_only = on")
+        held.execute("GRANT SELECT ON seen TO reading_only")
+    assert "not in UTF-8" in str(refused("postgres", server.url("seen", database="latin")))
+    assert "no temporary tables" in str(refused("postgres", server.url("seen", role="reading_only")).because)
+    monkeypatch.setattr(postgres, "PATIENCE", 2)
+    with psycopg.connect(server.url("seen").partition("?")[0]) as held:
+        held.execute("LOCK TABLE seen IN ACCESS EXCLUSIVE MODE")
+        assert "another session has held a lock" in str(refused("postgres", good).because)
+
+
+@pytest.mark.law
+def test_cells_that_are_dates_are_said_as_in_a_file(server, seen, tmp_path):
+    """However the role's settings would say them."""
+    columns = "tailnum text, departed_at timestamp, origin date"
+    cells = ("2013-01-02", "2013-02-01", "2013-03-04")
+    plan = make_plan(start="2013-01-01", cells=cells)
+    address = seen(columns, "'a', '2013-01-01 08:00:00', '2013-02-01'")
+    with server.connect() as held:
+        held.execute("ALTER ROLE tests SET datestyle = 'German'")
+    try:
+        found = read_events(remote_table("postgres", address), plan, steps=1)
+    finally:
+        with server.connect() as held:
+            held.execute("ALTER ROLE tests RESET datestyle")
+    assert found.counts["parked"].ravel().tolist()[:3] == [0, 1, 0]
+
+
+@pytest.mark.law
 def test_a_table_that_shadows_ours_is_read_as_it_is(seen):
     """The user's own `event`, `person` and function `md5` are not taken for the tables of a run."""
     address = seen(COLUMNS, ROW, name="event")

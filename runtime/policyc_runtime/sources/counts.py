@@ -161,10 +161,16 @@ def counts_of_array(
         counts = {measured[0].name: counts}
     arrays = {}
     for release in measured:
-        array = np.asarray(counts.get(release.name, np.zeros(0)))
+        given = counts.get(release.name, np.zeros(0))
+        where = f"counts of `{release.name}`"
+        if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+            raise not_counts("some counts are masked", where, "fill them, or leave whole steps out and say `gaps`")
+        try:
+            array = np.asarray(given)
+        except ValueError:  # rows of different lengths
+            array = np.zeros(0)
         if array.ndim == 1 and len(release.cells) == 1:
             array = array[:, None]
-        where = f"counts of `{release.name}`"
         if array.ndim != 2 or array.shape[1] != len(release.cells) or not len(array):
             raise not_counts("counts do not have the shape (steps, cells)", where, "one row a step, one column a cell")
         if array.dtype.kind not in "iu" or (array < 0).any() or (array > LARGEST_COUNT).any():

@@ -100,7 +100,13 @@ def torn_file(folder: Path) -> Path | None:
 
 
 def _is_whole(file: Path) -> bool:
-    with suppress(OSError), file.open("rb") as content:
+    try:
+        content = file.open("rb")
+    except PermissionError:
+        raise unreadable(file, "the system refused", "check who may read it") from None
+    except OSError:
+        return False
+    with suppress(OSError), content:
         begin = content.read(len(PARQUET))
         content.seek(-len(PARQUET), os.SEEK_END)
         return begin == content.read() == PARQUET

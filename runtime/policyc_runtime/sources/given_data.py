@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +43,7 @@ def check_choices(plan: object, gaps: object, engine: object, steps: object) -> 
     """Nothing where they are what a type checker would take: a word that is not known would mean another one.
 
     Raises:
-        ValueError: `gaps` or `engine` is none of the words.
+        ValueError: `gaps` or `engine` is none of the words; `steps` is below 0.
         TypeError: `plan` is no plan; `steps` is no whole number.
     """
     if not isinstance(plan, Plan):
@@ -52,11 +54,15 @@ def check_choices(plan: object, gaps: object, engine: object, steps: object) -> 
             raise ValueError(f"{name} is one of {', '.join(map(repr, words))}, not {said!r}")
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, SupportsIndex)):
         raise TypeError(f"steps is a whole number, not {steps!r}")
+    if steps is not None and operator.index(steps) < 0:
+        raise ValueError(f"steps is a number of steps from 0, not {steps!r}")
 
 
 def check_data(data: Data) -> None:
     """Nothing where there is a file, or something in memory; so that no ledger is begun for anything else."""
     if isinstance(data, str | Path):
+        if not os.fspath(data):
+            raise DataError("E0810", "the data cannot be read", because="no file is named", help="name the file")
         require_here(data)
         return
     named = isinstance(data, Sequence) and len(data) > 0 and isinstance(data[0], Mapping)

@@ -100,7 +100,9 @@ class InputTable:
             because=f"the columns are {', '.join(shown)}" if known else "no column of the policy is in the first row",
             help=f"did you mean `{near[0]}`? rename the column, or name it so in the policy"
             if near
-            else "the first row must name the columns; CSV is separated by commas",
+            else "the first row must name the columns; CSV is separated by commas"
+            if isinstance(self.path, Path) and self.path.suffix != ".parquet"
+            else "name the data that has the policy's columns",
         )
 
 

@@ -15,6 +15,7 @@ from plans import make_counts, make_plan, make_release
 from policyc_runtime import sources
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
+from policyc_runtime.release import release
 from policyc_runtime.sources import counts_of_array, read_events
 from policyc_runtime.sources.step_counts import CountDigests, StepCounts
 from policyc_runtime.sources.stored_counts import StoredCounts
@@ -243,3 +244,23 @@ def test_a_column_that_comes_twice_is_what_is_said(tmp_path: Path, header: str) 
     assert "several columns `count`" in listed.message
     missing = refusal(write(tmp_path, ["0,a,a"], "step,near,near"))
     assert "the columns are `step`, `near`" in (missing.because or "")
+
+
+def test_counts_that_are_masked_or_of_uneven_rows_are_refused():
+    """A mask says that a count is not known; filling it in would be a guess."""
+    masked = np.ma.masked_array([[1, 1, 0, 18]] * 2, mask=[[0, 0, 0, 0], [0, 1, 0, 0]])
+    for counts, said in ((masked, "masked"), ([[1, 2, 3, 4], [1, 2]], "shape")):
+        with pytest.raises(DataError, match=said) as refused:
+            counts_of_array({"parked": counts}, make_plan())
+        assert refused.value.code == "E0818"
+    whole = np.ma.masked_array([[1, 1, 0, 18]], mask=False)
+    assert counts_of_array(whole, make_plan()).counts["parked"].tolist() == [[1, 1, 0, 18]]
+
+
+def test_no_file_and_no_steps_are_refused_before_a_ledger_is_begun(tmp_path):
+    with pytest.raises(DataError, match="cannot be read") as refused:
+        release(make_plan(start="2013-01-01"), "", tmp_path / "book", pin=None)
+    assert refused.value.because == "no file is named"
+    with pytest.raises(ValueError, match="from 0"):
+        release(make_plan(start="2013-01-01"), tmp_path / "events.csv", tmp_path / "book", pin=None, steps=-1)
+    assert not list(tmp_path.iterdir())

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 FORM = "postgresql://host/database?table=schema.name"
 SCHEMES = ("postgresql", "postgres")
 OLDEST = 140_000  # from 14 on the parts of a moment are exact decimals
-PATIENCE = 30  # seconds for a server to answer
+PATIENCE = 30  # seconds for a server to answer, and for others to let go of the table
+ENCODING = "UTF8"
 TYPES = {  # of Postgres, as DuckDB calls them
     "text": "VARCHAR",
     "character varying": "VARCHAR",
@@ -52,6 +53,11 @@ REASONS = {  # by the first letters of what the standard says of errors: why, an
     ),
     "22": ("a value is out of the range of its type", "make a view without such rows, and name that"),
     "53": ("the server has no room or memory left", "make room, and run again"),
+    "25006": (
+        "it takes no temporary tables: it is a replica, or the role may only read",
+        "name the primary server, or let the role write (`default_transaction_read_only = off`)",
+    ),
+    "55P03": ("another session has held a lock on the table for half a minute", "run again when that is done"),
     "57014": ("the query was cancelled, by a limit of time or by somebody", "raise `statement_timeout` for the role"),
     "57": ("the server was shut down", "run again when it is there"),
     "08": ("the connection was lost", "run again when the server is there"),
@@ -150,12 +156,30 @@ class PostgresTable(RemoteTable):
                 "moments are exact in Postgres 14 and later",
                 "use a later server, or write the table to a Parquet file",
             )
+        if connection.info.parameter_status("server_encoding") != ENCODING:
+            connection.close()
+            raise refused(
+                "the database is not in UTF-8",
+                self.shown,
+                "its server would cut names byte by byte, or has no letter for what is a blank",
+                "copy the table into a database with `ENCODING 'UTF8'`, or write it to a Parquet file",
+            )
         return connection
 
     def _no_connection(self, error: psycopg.Error) -> DataError:
         """Why nobody was let in, as far as it can be said without what the server said."""
         text = str(error)
-        if "password" in text:
+        if "SSL" in text or "certificate" in text or "sslmode" in text:
+            because = "its SSL and the address's do not fit: the server has none, or another certificate is asked for"
+            remedy = (
+                "compare `sslmode` and `sslrootcert` of the address, and PGSSL... in the environment, with the server's"
+            )
+        elif "service" in text:
+            because, remedy = (
+                "no service of that name is defined",
+                "see `~/.pg_service.conf`, or write host and database",
+            )
+        elif "password" in text:
             because, remedy = "it was given no password, or a wrong one", "give it in `~/.pgpass` or PGPASSWORD"
         elif "does not exist" in text:
             because, remedy = "it has no such database or role", "compare the address with the server's"
@@ -182,6 +206,7 @@ class PostgresTable(RemoteTable):
         _locked(connection, said)
         connection.execute("SET TIME ZONE 'UTC'")
         connection.execute("SET LOCAL standard_conforming_strings = on")
+        connection.execute("SET LOCAL datestyle = 'ISO, YMD'")  # what is no text is told apart as a file says it
         connection.execute("SET LOCAL row_security = off")  # an error in place of rows that are left out in silence
         found = connection.execute(
             "SELECT s.nspname, c.relname, c.oid::bigint FROM pg_catalog.pg_class AS c "
@@ -216,6 +241,7 @@ def _locked(connection: psycopg.Connection[Any], said: str) -> None:
     import psycopg
 
     try:
+        connection.execute(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
         connection.execute(f"LOCK TABLE {said} IN ACCESS SHARE MODE")
     except (
         psycopg.errors.WrongObjectType,
