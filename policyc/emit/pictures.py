@@ -286,19 +286,30 @@ def _dates(frame: Frame, dates: dict[str, str]) -> list[tuple[float, str]]:
     return fitting if len(fitting) > 1 else []
 
 
+def _longest(values: Sequence[str]) -> float:
+    """The largest of some values that a bar shows whole: outliers would hide the others."""
+    numbers = [float(value) for value in values]
+    return min(max(numbers), LONGEST_BAR * min(numbers)) or max(numbers) or 1.0
+
+
+def is_cut(value: str, values: Sequence[str]) -> bool:
+    """Whether the bar of one of some values is cut short, and marked."""
+    return float(value) > _longest(values)
+
+
 def bar_picture(picture: dict[str, Any]) -> str:
     """A horizontal bar for every entry, its value beside it; the chosen one stands out."""
     bars = picture["bars"]
     row = 30.0
     name_width = min(max(150.0, 16 + WIDEST_LETTER * max(len(bar["name"]) for bar in bars)), WIDEST_NAMES)
     height = 14 + row * len(bars) + 34
-    values = [float(bar["value"]) for bar in bars]
-    largest = min(max(values), LONGEST_BAR * min(values)) or max(values) or 1.0  # outliers would hide the others
+    values = [bar["value"] for bar in bars]
+    largest = _longest(values)
     room = WIDTH - name_width - 100
     parts = []
     for index, bar in enumerate(bars):
         y = 10 + row * index
-        cut = float(bar["value"]) > largest
+        cut = is_cut(bar["value"], values)
         width = room if cut else max(float(bar["value"]) / largest * room, 1.5)
         kind = "bar chosen" if bar["chosen"] else "bar"
         parts.append(f'<text class="name end" x="{name_width - 10:g}" y="{y + 16:g}">{escape(bar["name"])}</text>')

@@ -14,7 +14,7 @@ from policyc.emit.blocks.meaning import posterior_picture, user_posterior_pictur
 from policyc.emit.blocks.user_limits import amount, at_delta, number_of
 from policyc.emit.blocks.wording import Json, JsonValue, in_period, span, steps_axis
 from policyc.emit.numbers import about, exact, round_up
-from policyc.emit.pictures import thinned
+from policyc.emit.pictures import is_cut, thinned
 from policyc_check.plan.claims import UserRhoClaim
 from policyc_check.plan.targets import AlphaDPT
 from policyc_check.users.claims import own_bound, promised_user_level, window_of
@@ -159,18 +159,16 @@ def _candidates(plan: Plan, index: int) -> Json:
     compared.sort(key=lambda c: (c.predicted_error, not c.chosen))
     size = SIZES.get(release.predicted.kind, "Expected")
     words = f"typical error of a published value, in {unit_words(plan, release)}"
+    values = [about(typical(plan, c.predicted_error or 0.0)) for c in compared]
+    cut = "; bars with ▸ are cut short" if any(is_cut(value, values) for value in values) else ""
     return {
         "id": f"candidates-{index + 1}",
         "title": f"{size} error of every candidate for {release.name}",
-        "description": f"Predicted {words}; the chosen candidate stands out.",
+        "description": f"Predicted {words}; the chosen candidate stands out{cut}.",
         "x": words,
         "bars": [
-            {
-                "name": ", ".join(name),
-                "value": about(typical(plan, c.predicted_error or 0.0)),
-                "chosen": c.chosen,
-            }
-            for c, name in zip(compared, _differing(compared), strict=True)
+            {"name": ", ".join(name), "value": value, "chosen": c.chosen}
+            for c, name, value in zip(compared, _differing(compared), values, strict=True)
         ],
     }
 

@@ -201,7 +201,7 @@ def told_of_results(plan: Plan, index: int, other: str) -> str:
         plus = f", plus {exact(point[1])}" if point[1] > 0 else ""
         results = (
             f"any set of results has at most {likelihood_factor(point[0])} times the probability with that user's "
-            f"data{of_period} that it has {other}{plus}."
+            f"data{of_period} that it has {other}{plus}, and the other way round."
         )
     if isinstance(target, UserRho):
         points = points_of(plan, index)
