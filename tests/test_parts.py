@@ -17,6 +17,7 @@ LAWS_ALONE = (  # servers, processes for minutes, this file; what they try is tr
     "tests/engines/test_guide_commands.py",
     "tests/engines/test_lost_spark.py",
     "tests/engines/test_same_counts.py",
+    "tests/engines/test_spark_folders.py",
     "tests/policyc/follow/test_follow_command.py",
     "tests/policyc/follow/test_soak.py",
     "tests/test_parts.py",
