@@ -26,6 +26,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from policyc import compile_policy
+from policyc.planning.joint_promise import joint_promise
+from policyc_runtime.account import Account
 
 HERE = Path(__file__).parent
 COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
@@ -94,6 +96,8 @@ participation at_most(1 steps, per_step = 2, enforced = keep_first)
 deliver realtime
 mechanism budget_absorption()
 """
+SHARED = COUNTED.replace("policy visits", "policy shared").replace("  step 1h", "  dataset city\n  step 1h")
+JOINT = "user_level(epsilon = 1.5, delta = 1e-6, neighbors = add_remove)"  # one ledger fits in, and no second one
 HORIZON = 24
 KILL, HALF, ONCE, STAYS = 1, 2, 1000, 2000
 KILLS = {KILL: "killed before", HALF: "killed in the middle of"}
@@ -159,6 +163,11 @@ SCENARIOS = {
     "published again": scenario("seldom", [3, 5], "out.csv"),
     "published again, new rows": scenario("seldom", [3, 5], "out.csv", "--continued", "--no-report"),
     "published again, followed": followed("seldom", "out.csv"),
+    "in an account": scenario("shared", [3], "out.csv", "--account", "city.account"),
+    "in an account, new rows": scenario("shared", [3, 5], "out.csv", "--continued", "--account", "city.account"),
+    "in an account, followed": followed("shared", "out.csv")._replace(
+        arguments=(*followed("shared", "out.csv").arguments, "--account", "city.account")
+    ),
     "ledger elsewhere": scenario("traffic", [3], "out.csv", "--ledger", "far.sqlite"),
     "ledger elsewhere again": scenario("traffic", [3, 5], "out.csv", "--ledger", "far.sqlite"),
 }
@@ -224,11 +233,19 @@ class Server:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compiled policies and their data."""
     folder = tmp_path_factory.mktemp("made")
-    for name, text in (("visits", COUNTED), ("totals", TOTAL), ("seldom", AGAIN), ("traffic", MOVING)):
+    account = folder / "city.account"
+    Account.create(account, joint_promise("city", JOINT))
+    for name, text in (
+        ("visits", COUNTED),
+        ("totals", TOTAL),
+        ("shared", SHARED),
+        ("seldom", AGAIN),
+        ("traffic", MOVING),
+    ):
         (folder / f"{name}.policy").write_text(text)
-        compile_policy(folder / f"{name}.policy").save(folder / f"{name}.plan")
+        compile_policy(folder / f"{name}.policy").save(folder / f"{name}.plan", account if name == "shared" else None)
     rows = [f"u{n % 9},2026-01-01T{n // 8:02}:{n % 8 * 7:02}:00,{n % 23}" for n in range(80)]
-    for name in ("visits", "totals", "seldom"):
+    for name in ("visits", "totals", "shared", "seldom"):
         (folder / f"{name}.csv").write_text("\n".join(["person,at,money", *rows]) + "\n")
         (folder / f"{name}-new.csv").write_text("\n".join(["person,at,money", *rows[24:]]) + "\n")
     moves = [f"v{n % 40},2026-01-01T00:{n // 10:02}:00,{'AB'[n % 3 % 2]}" for n in range(500)]
@@ -328,6 +345,7 @@ def published(folder: Path, one: Scenario) -> dict[str, list[tuple[str, ...]]]:
 def verified(server: Server, folder: Path, one: Scenario, *more: str) -> list[str]:
     """What `verify` says is wrong."""
     named = ("--ledger", "far.sqlite") if "--ledger" in one.arguments and ledger_of(folder, one).exists() else ()
+    named += ("--account", "city.account") if "--account" in one.arguments else ()
     done = server.run(folder, ("verify", f"{one.plan}.plan", "--json", *named, *more))
     assert done.code in (0, 1), done.err
     return [
@@ -371,6 +389,9 @@ SOME = [
     pytest.param(list(SCENARIOS), 14, id="every scenario", marks=pytest.mark.law),
     pytest.param([name for name in SCENARIOS if name.startswith("long run")], 10, id="long", marks=pytest.mark.law),
     pytest.param(["latest step", "latest step of totals"], 10, id="the latest step", marks=pytest.mark.law),
+    pytest.param(
+        [name for name in SCENARIOS if name.startswith("in an account")], 16, id="in an account", marks=pytest.mark.law
+    ),
     pytest.param(["first counts", "more new counts"], 10, id="new counts", marks=pytest.mark.law),
     pytest.param(
         [name for name in SCENARIOS if name.startswith("published again")],
