@@ -169,7 +169,9 @@ class PostgresTable(RemoteTable):
     def _no_connection(self, error: psycopg.Error) -> DataError:
         """Why nobody was let in, as far as it can be said without what the server said."""
         text = str(error)
-        if "SSL" in text or "certificate" in text or "sslmode" in text:
+        if "invalid" in text:
+            because, remedy = "the address has a value that Postgres does not take", "check its port and its options"
+        elif "SSL" in text or "certificate" in text or "sslmode" in text:
             because = "its SSL and the address's do not fit: the server has none, or another certificate is asked for"
             remedy = (
                 "compare `sslmode` and `sslrootcert` of the address, and PGSSL... in the environment, with the server's"
@@ -185,8 +187,6 @@ class PostgresTable(RemoteTable):
             because, remedy = "it has no such database or role", "compare the address with the server's"
         elif "FATAL" in text:
             because, remedy = "it refused the connection", "ask who runs it whether this role may connect from here"
-        elif "invalid" in text:
-            because, remedy = "the address has a value that Postgres does not take", "check its port and its options"
         else:
             because, remedy = "nothing answers there", "check host and port, and whether the server runs"
         return refused("the database cannot be reached", self.shown, because, remedy)
