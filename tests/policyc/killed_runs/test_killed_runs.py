@@ -390,7 +390,7 @@ SOME = [
     pytest.param([name for name in SCENARIOS if name.startswith("long run")], 10, id="long", marks=pytest.mark.law),
     pytest.param(["latest step", "latest step of totals"], 10, id="the latest step", marks=pytest.mark.law),
     pytest.param(
-        [name for name in SCENARIOS if name.startswith("in an account")], 16, id="in an account", marks=pytest.mark.law
+        [name for name in SCENARIOS if name.startswith("in an account")], 8, id="in an account", marks=pytest.mark.law
     ),
     pytest.param(["first counts", "more new counts"], 10, id="new counts", marks=pytest.mark.law),
     pytest.param(
