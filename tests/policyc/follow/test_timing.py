@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -178,7 +179,13 @@ def delays_of_a_process(folder: Path, steps: int, pause: str) -> tuple[NDArray[n
                 to.writelines(f'{{"person": "u{user}", "at": "{moment}"}}\n'.encode() for user in range(many))
                 to.flush()
 
-        feeding = threading.Thread(target=feed, args=(process.stdin,))
+        def feed_to_the_end(to: IO[bytes]) -> None:
+            with suppress(BrokenPipeError):  # a machine that is busy feeds late, and the last step is out before
+                feed(to)
+            with suppress(BrokenPipeError):
+                to.close()
+
+        feeding = threading.Thread(target=feed_to_the_end, args=(process.stdin,))
         feeding.start()
         found = []
         for line in process.stdout:
