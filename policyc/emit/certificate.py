@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup, escape
 
+from policyc.emit.bars import bar_picture
 from policyc.emit.blocks.first_page import WORDS
 from policyc.emit.blocks.wording import Json
 from policyc.emit.compiled_templates import CompiledTemplates
 from policyc.emit.numbers import sentence_case
-from policyc.emit.pictures import bar_picture, line_picture
+from policyc.emit.pictures import line_picture
 
 if TYPE_CHECKING:
     from policyc.emit.signatures import Signature

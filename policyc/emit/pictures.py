@@ -1,4 +1,7 @@
-"""Inline SVG pictures of series and bars. Colors are CSS variables, so that a picture follows light, dark and print."""
+"""Inline SVG pictures of series, and what frames every picture.
+
+Colors are CSS variables, so that a picture follows light, dark and print.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,6 @@ Array = NDArray[np.float64]
 Point = TypeVar("Point", bound=tuple[float, ...])
 LARGEST_POINTS = 600
 WIDEST_LETTER = 9.0  # width of a letter on a small screen
-WIDEST_NAMES = 520.0  # what names leave to bars is the rest
-LONGEST_BAR = 4  # times the shortest; a longer one is cut, and marked
 WIDTH, HEIGHT = 720.0, 270.0
 NARROW = 430.0  # of two pictures side by side
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 20.0, 16.0, 44.0
@@ -86,7 +87,8 @@ def _number(value: float) -> str:
     return f"{value:,.10g}"
 
 
-def _at(value: float) -> str:
+def coordinate(value: float) -> str:
+    """A place or a size in a picture, to a tenth."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -108,17 +110,17 @@ def line_picture(picture: dict[str, Any]) -> str:
     parts = [*_y_axis(frame, ticks), *_x_axis(frame, marks)]
     parts += [f'<path class="band" d="{_band(frame, piece)}"/>' for piece in _without_gaps(band)]
     if level:
-        y = _at(frame.y(float(level["value"])))
+        y = coordinate(frame.y(float(level["value"])))
         parts.append(f'<line class="level" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y}" y2="{y}"/>')
     for index, line in enumerate(series):
         path = _path(frame, line, stepped=picture["stepped"], gaps=picture["series"][index].get("gaps", False))
         parts.append(f'<path class="line s{index}" d="{path}"/>')
         if picture["stepped"]:  # the first and the last budget are often the largest, and one step wide
             parts += [
-                f'<circle class="dot s{index}" cx="{_at(frame.x(x))}" cy="{_at(frame.y(y))}" r="3"/>'
+                f'<circle class="dot s{index}" cx="{coordinate(frame.x(x))}" cy="{coordinate(frame.y(y))}" r="3"/>'
                 for x, y in ends(line)
             ]
-    return _svg(picture, HEIGHT, parts, left=max(_beside(ticks), _overhang(frame, marks)))
+    return framed_svg(picture, HEIGHT, parts, left=max(_beside(ticks), _overhang(frame, marks)))
 
 
 def _levels(level: dict[str, Any] | None) -> list[float]:
@@ -129,7 +131,7 @@ def _band(frame: Frame, piece: Sequence[tuple[float, float, float]]) -> str:
     """The outline of an area between two lines: along the upper one, and back along the lower."""
     there = [(x, above) for x, _, above in piece]
     back = [(x, below) for x, below, _ in reversed(piece)]
-    return "M" + "L".join(f"{_at(frame.x(x))} {_at(frame.y(y))}" for x, y in there + back) + "Z"
+    return "M" + "L".join(f"{coordinate(frame.x(x))} {coordinate(frame.y(y))}" for x, y in there + back) + "Z"
 
 
 @dataclass(frozen=True)
@@ -153,11 +155,11 @@ class ChoiceFrame:
 
     def x(self, choice: int) -> str:
         """Picture coordinate of a choice."""
-        return _at(self._frame.x(choice))
+        return coordinate(self._frame.x(choice))
 
     def y(self, value: float) -> str:
         """Picture coordinate of a value, the lowest one of what is below it."""
-        return _at(self._frame.y(math.log10(max(value, self.lowest))))
+        return coordinate(self._frame.y(math.log10(max(value, self.lowest))))
 
     def ticks(self) -> list[float]:
         """Round numbers from the lowest to the highest value, at most six where these lie near each other."""
@@ -195,7 +197,7 @@ def choice_picture(picture: dict[str, Any], frame: ChoiceFrame) -> str:
         kind = "dot now" if at == picture["now"] else "dot"
         place = 'visibility="hidden"' if value is None else f'cy="{frame.y(value)}"'
         parts.append(f'<circle class="{kind}" cx="{frame.x(at)}" {place} r="4"/>')
-    return _svg(picture, HEIGHT, parts, width=NARROW, left=_beside(frame.ticks()))
+    return framed_svg(picture, HEIGHT, parts, width=NARROW, left=_beside(frame.ticks()))
 
 
 def ends(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -207,13 +209,13 @@ def _path(frame: Frame, line: Sequence[tuple[float, float]], *, stepped: bool, g
     if gaps:
         return "".join(map(partial(_piece, frame), _without_gaps(line)))
     if len(line) == 1:
-        return f"M{_at(LEFT)} {_at(frame.y(line[0][1]))}H{_at(WIDTH - RIGHT)}"
-    pieces = [f"M{_at(frame.x(line[0][0]))} {_at(frame.y(line[0][1]))}"]
+        return f"M{coordinate(LEFT)} {coordinate(frame.y(line[0][1]))}H{coordinate(WIDTH - RIGHT)}"
+    pieces = [f"M{coordinate(frame.x(line[0][0]))} {coordinate(frame.y(line[0][1]))}"]
     for x, y in line[1:]:
         if stepped:
-            pieces.append(f"H{_at(frame.x(x))}V{_at(frame.y(y))}")
+            pieces.append(f"H{coordinate(frame.x(x))}V{coordinate(frame.y(y))}")
         else:
-            pieces.append(f"L{_at(frame.x(x))} {_at(frame.y(y))}")
+            pieces.append(f"L{coordinate(frame.x(x))} {coordinate(frame.y(y))}")
     return "".join(pieces)
 
 
@@ -230,8 +232,8 @@ def _without_gaps(line: Sequence[Point]) -> list[list[Point]]:
 def _piece(frame: Frame, line: Sequence[tuple[float, float]]) -> str:
     """One stretch; a short dash for a single point."""
     if len(line) == 1:
-        return f"M{_at(frame.x(line[0][0]) - 2)} {_at(frame.y(line[0][1]))}h4"
-    return "L".join(f"{_at(frame.x(x))} {_at(frame.y(y))}" for x, y in line).join(["M", ""])
+        return f"M{coordinate(frame.x(line[0][0]) - 2)} {coordinate(frame.y(line[0][1]))}h4"
+    return "L".join(f"{coordinate(frame.x(x))} {coordinate(frame.y(y))}" for x, y in line).join(["M", ""])
 
 
 def _y_axis(frame: Frame, ticks: Iterable[float]) -> list[str]:
@@ -239,8 +241,8 @@ def _y_axis(frame: Frame, ticks: Iterable[float]) -> list[str]:
     for tick in ticks:
         y = frame.y(tick)
         right = frame.width - RIGHT
-        parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{right:g}" y1="{_at(y)}" y2="{_at(y)}"/>')
-        parts.append(f'<text class="tick end" x="{LEFT - TICK_GAP:g}" y="{_at(y + 4)}">{_number(tick)}</text>')
+        parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{right:g}" y1="{coordinate(y)}" y2="{coordinate(y)}"/>')
+        parts.append(f'<text class="tick end" x="{LEFT - TICK_GAP:g}" y="{coordinate(y + 4)}">{_number(tick)}</text>')
     return parts
 
 
@@ -257,7 +259,7 @@ def _overhang(frame: Frame, marks: Iterable[tuple[float, str]]) -> float:
 
 def _x_axis(frame: Frame, marks: Iterable[tuple[float, str]]) -> list[str]:
     y = HEIGHT - BOTTOM + 18
-    return [f'<text class="tick middle" x="{_at(frame.x(x))}" y="{y:g}">{name}</text>' for x, name in marks]
+    return [f'<text class="tick middle" x="{coordinate(frame.x(x))}" y="{y:g}">{name}</text>' for x, name in marks]
 
 
 def _x_marks(frame: Frame, dates: dict[str, str] | None) -> list[tuple[float, str]]:
@@ -286,43 +288,7 @@ def _dates(frame: Frame, dates: dict[str, str]) -> list[tuple[float, str]]:
     return fitting if len(fitting) > 1 else []
 
 
-def _longest(values: Sequence[str]) -> float:
-    """The largest of some values that a bar shows whole: outliers would hide the others."""
-    numbers = [float(value) for value in values]
-    return min(max(numbers), LONGEST_BAR * min(numbers)) or max(numbers) or 1.0
-
-
-def is_cut(value: str, values: Sequence[str]) -> bool:
-    """Whether the bar of one of some values is cut short, and marked."""
-    return float(value) > _longest(values)
-
-
-def bar_picture(picture: dict[str, Any]) -> str:
-    """A horizontal bar for every entry, its value beside it; the chosen one stands out."""
-    bars = picture["bars"]
-    row = 30.0
-    name_width = min(max(150.0, 16 + WIDEST_LETTER * max(len(bar["name"]) for bar in bars)), WIDEST_NAMES)
-    height = 14 + row * len(bars) + 34
-    values = [bar["value"] for bar in bars]
-    largest = _longest(values)
-    room = WIDTH - name_width - 100
-    parts = []
-    for index, bar in enumerate(bars):
-        y = 10 + row * index
-        cut = is_cut(bar["value"], values)
-        width = room if cut else max(float(bar["value"]) / largest * room, 1.5)
-        kind = "bar chosen" if bar["chosen"] else "bar"
-        parts.append(f'<text class="name end" x="{name_width - 10:g}" y="{y + 16:g}">{escape(bar["name"])}</text>')
-        parts.append(f'<rect class="{kind}" x="{name_width:g}" y="{y + 3:g}" width="{_at(width)}" height="18" rx="2"/>')
-        parts.append(
-            f'<text class="value" x="{_at(name_width + width + 8)}" y="{y + 16.5:g}">'
-            f"{'▸ ' if cut else ''}{escape(bar['value'])}</text>"
-        )
-    parts.append(f'<line class="axis" x1="{name_width:g}" x2="{name_width:g}" y1="8" y2="{10 + row * len(bars):g}"/>')
-    return _svg(picture, height, parts, axis_x=name_width)
-
-
-def _svg(
+def framed_svg(
     picture: dict[str, Any],
     height: float,
     parts: list[str],

@@ -8,13 +8,14 @@ from itertools import pairwise
 import numpy as np
 
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
+from policyc.emit.bars import some_cut
 from policyc.emit.blocks.accuracy import typical, unit_words
 from policyc.emit.blocks.example import example_picture
 from policyc.emit.blocks.meaning import posterior_picture, user_posterior_picture
 from policyc.emit.blocks.user_limits import amount, at_delta, number_of
 from policyc.emit.blocks.wording import Json, JsonValue, in_period, span, steps_axis
 from policyc.emit.numbers import about, exact, round_up
-from policyc.emit.pictures import is_cut, thinned
+from policyc.emit.pictures import thinned
 from policyc_check.plan.claims import UserRhoClaim
 from policyc_check.plan.targets import AlphaDPT
 from policyc_check.users.claims import own_bound, promised_user_level, window_of
@@ -160,7 +161,7 @@ def _candidates(plan: Plan, index: int) -> Json:
     size = SIZES.get(release.predicted.kind, "Expected")
     words = f"typical error of a published value, in {unit_words(plan, release)}"
     values = [about(typical(plan, c.predicted_error or 0.0)) for c in compared]
-    cut = "; bars with ▸ are cut short" if any(is_cut(value, values) for value in values) else ""
+    cut = "; bars with ▸ are cut short" if values and some_cut(values) else ""
     return {
         "id": f"candidates-{index + 1}",
         "title": f"{size} error of every candidate for {release.name}",

@@ -4,16 +4,18 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from policyc import compile_policy
 from policyc.emit.accounting import Accounting
+from policyc.emit.bars import bar_picture
 from policyc.emit.blocks.mechanism import choice
 from policyc.emit.blocks.pictures import pictures, user_level_pictures
 from policyc.emit.context import certificate_content
-from policyc.emit.pictures import WIDEST_LETTER, bar_picture, line_picture, nice_ticks, thinned
+from policyc.emit.pictures import WIDEST_LETTER, line_picture, nice_ticks, thinned
 from policyc.pipeline import Compilation
 from policyc_check.plan.claims import Degradation
 from policyc_check.users.claims import kept_by_noise, promised_user_level
@@ -101,6 +103,19 @@ def test_an_outlier_is_cut_and_marked() -> None:
     widths = [float(part.attrib["width"]) for part in root if part.tag == "rect"]
     assert widths[0] == pytest.approx(widths[1] / 4, rel=0.01)
     assert "▸ 4000" in [part.text for part in root]
+
+
+def test_words_of_bars_say_whether_some_are_cut(compiled_gallery: Callable[[str], Compilation]) -> None:
+    """As the picture itself has them: of one that shows all bars whole nothing is said."""
+    told = set()
+    for name in ("departures", "speeds", "traffic"):
+        content: Any = certificate_content(compiled_gallery(name).plan, {})
+        for part in content["pictures"].values():
+            for picture in part if isinstance(part, list) else [part]:
+                if isinstance(picture, dict) and "bars" in picture:
+                    told.add("cut short" in picture["description"])
+                    assert ("▸" in bar_picture(picture)) == ("cut short" in picture["description"]), picture["title"]
+    assert told == {False, True}
 
 
 def test_steps_are_marked_by_their_dates_where_they_are_known() -> None:
