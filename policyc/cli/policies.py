@@ -154,8 +154,8 @@ def explain(
         from difflib import get_close_matches
 
         begun = [one for one in codes if len(wanted) > 1 and one.startswith(wanted)]
-        near = begun or get_close_matches(wanted, codes, n=3, cutoff=0.5)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        near = begun or get_close_matches(wanted, codes, n=3, cutoff=0.8)  # digits that differ are another finding
+        hint = f"; did you mean {', '.join(near)}?" if near else ": codes stand in brackets, as in `error[E0401]`"
         typer.echo(f"error: there is no finding {wanted[:20]}{hint}", err=True)
         raise typer.Exit(USAGE)
     typer.echo(read_page(wanted), nl=False)

@@ -12,6 +12,7 @@ from decimal import Decimal
 from policyc.diagnostics import Edit, Span
 from policyc.semantics.lengths import MONTH, Length
 from policyc.semantics.scope import Scope, one_of, spelt, suggest
+from policyc.syntax.spelling import UNITS_IN_WORDS
 from policyc.syntax.tree import LONGEST_HORIZON, Call, Duration, Name, Number, Range, Sequence, Set, Steps, Text, Value
 
 Reader = Callable[[Scope, Value, str], object]
@@ -195,9 +196,10 @@ def written(milliseconds: Length) -> str:
 
 def _wrong_unit(scope: Scope, value: Duration) -> None:
     shown = scope.quote(value.span)
-    ambiguous = _AMBIGUOUS.get(value.unit.lower() if value.unit != "M" else "m")
+    word = value.unit.lower()
+    meant = UNITS_IN_WORDS.get(word.removesuffix("s"), word)
+    ambiguous, digits = _AMBIGUOUS.get(meant), shown[: -len(value.unit)].strip() or "1"
     if ambiguous:
-        digits = shown[: -len(value.unit)].strip() or "1"
         scope.refuse(
             "E0210",
             f"the unit of `{shown}` is ambiguous",
@@ -206,7 +208,8 @@ def _wrong_unit(scope: Scope, value: Duration) -> None:
             hint=ambiguous.format(n=digits),
         )
         return
-    scope.refuse("E0210", f"`{shown}` has no unit that policyc knows", value.span, hint=suggest(value.unit, UNITS))
+    hint = f"did you mean `{digits}{meant}`?" if meant in UNITS else suggest(value.unit, UNITS)
+    scope.refuse("E0210", f"`{shown}` has no unit that policyc knows", value.span, hint=hint)
 
 
 def text(scope: Scope, value: Value, what: str) -> str | None:

@@ -16,7 +16,7 @@ from policyc.diagnostics import Diagnostic, Edit, Label, Span
 from policyc.syntax.numerals import numeral_around
 from policyc.syntax.place import Fault, Place
 from policyc.syntax.scan import CLOSERS, OPENERS, no_name, no_number, unquoted_moment
-from policyc.syntax.spelling import nearest, respelt
+from policyc.syntax.spelling import UNITS_IN_WORDS, nearest, respelt
 from policyc.syntax.tree import LONGEST_HORIZON
 
 DATE = re.compile(r"\b\d{4}-\d\d?-\d\d?\b")
@@ -28,7 +28,6 @@ SIGNS = {
 }  # fmt: skip
 CONDITIONS = {"where", "when", "having"}
 COLUMNS = {"user", "time", "cell", "by", "for"}
-UNITS = {"second": "s", "minute": "min", "hour": "h", "day": "d", "week": "w", "month": "", "year": ""}
 NAMES_OF_SIGNS = {sign: name for name, sign in SIGNS.items()}
 
 
@@ -191,6 +190,10 @@ def _unit(place: Place) -> Fault | None:
         return None
     number = written.group()
     finding, edit = f"unexpected `{place.found}` after a number", None
+    if (short := UNITS_IN_WORDS.get(place.found.removesuffix("s"))) is not None:
+        word = "30d" if short in ("mo", "y") else f"{number}{short}"
+        remedy = f"a duration is one word: `{word}`; a horizon counts steps: `365 steps`"
+        return Fault(Diagnostic("E0122", f"`{number} {place.found}` is no duration", place.span, help=remedy))
     if nearest(place.found, ["steps"]):
         if not number.isdigit():
             try:
@@ -205,11 +208,6 @@ def _unit(place: Place) -> Fault | None:
         remedy = f"did you mean `{number}{place.found}`?"
         whole = Span(place.previous_end - len(number), place.span.end)
         edit = Edit(whole, f"{number}{place.found}") if number.isdigit() else None
-    elif place.found.removesuffix("s") in UNITS:
-        short = UNITS[place.found.removesuffix("s")]
-        word = f"{number}{short}" if short else "30d"
-        remedy = f"a duration is one word: `{word}`; a horizon counts steps: `365 steps`"
-        return Fault(Diagnostic("E0122", f"`{number} {place.found}` is no duration", place.span, help=remedy))
     elif "FIELD" in place.accepted and place.ends_line:
         remedy = f"leave it out: write `{number}`"
     else:

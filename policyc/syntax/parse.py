@@ -23,6 +23,7 @@ from policyc.syntax.tree import Statement, Tree
 
 STATEMENT_TERMINALS = ("POLICY", "STREAM", "RELEASE", "SETTING", "CORRELATION", "POSTPROCESS")
 WORD_TERMINALS = (*STATEMENT_TERMINALS, "FIELD", "CELL", "IN", "LEVELS", "OTHERWISE", "BY", "FOR")
+LANGUAGES = {"{": "JSON", "[": "JSON", "<": "XML or HTML"}  # by what their files begin with, and no policy does
 
 
 def parse_policy(source: Source) -> Tree:
@@ -48,12 +49,25 @@ def parse_policy(source: Source) -> Tree:
                 help='start with `policy NAME "one line for the auditor"`, or run `policyc init NAME`',
             )
         )
+    if other := LANGUAGES.get(source.text.lstrip()[:1]):
+        raise PolicyError(source, [_of_another_language(source.text, other)])
     if scan.too_deep or not scan.has_words:
         raise PolicyError(source, scan.findings)
     statements, findings = _parse_segments(scan)
     if findings or scan.findings:
         raise PolicyError(source, [*scan.findings, *findings][: 2 * MAX_FINDINGS])
     return Tree(source, statements, tuple(scan.comments))
+
+
+def _of_another_language(text: str, language: str) -> Diagnostic:
+    at = len(text) - len(text.lstrip())
+    return Diagnostic(
+        "E0108",
+        f"expected a statement, found `{text[at]}`",
+        Span(at, at + 1),
+        because=f"a file that begins so is {language}, and no policy",
+        help='a policy begins with `policy NAME "one line for the auditor"`; `policyc init NAME` writes one',
+    )
 
 
 def readable_statements(source: Source) -> tuple[Statement, ...]:

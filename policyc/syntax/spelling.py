@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+UNITS_IN_WORDS = {
+    "millisecond": "ms", "second": "s", "sec": "s", "minute": "min", "hour": "h", "hr": "h", "day": "d", "week": "w",
+    "wk": "w", "month": "mo", "year": "y", "yr": "y",
+}  # fmt: skip
+"""Units that people write out, without their s, and as a policy has them; months and years differ in length."""
+
 
 def edit_distance(a: str, b: str) -> int:
     """Letters inserted, deleted, replaced or swapped with a neighbor to turn one word into another."""

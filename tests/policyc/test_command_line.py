@@ -325,6 +325,9 @@ def test_explain_prints_the_page(tmp_path):
     begun = policyc("explain", "E03", cwd=tmp_path).stderr
     assert begun.split("did you mean ")[1].startswith("E0301, E0302")
     assert "E04" not in begun
+    far = policyc("explain", "E9999", cwd=tmp_path)
+    assert (far.returncode, "did you mean" in far.stderr) == (2, False)
+    assert "as in `error[E0401]`" in far.stderr
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,26 @@ def test_units_become_milliseconds_and_steps(findings, count_policy):
     assert policy.stream.step_text == "2w"
 
 
-@pytest.mark.parametrize("unit", ["m", "mo", "y"])
-def test_ambiguous_units_are_refused(findings, count_policy, unit):
+@pytest.mark.parametrize(("unit", "remedy"), [("m", "5min"), ("mo", "30d"), ("y", "365d"), ("months", "30d")])
+def test_ambiguous_units_are_refused(findings, count_policy, unit, remedy):
     """Minutes or months is not for the compiler to decide."""
     _, found = findings(count_policy.replace("5min", f"5{unit}"))
     assert codes(found) == ["E0210"]
+    assert "ambiguous" in found[0].message
+    assert f"`{remedy}`" in found[0].help
+
+
+@pytest.mark.parametrize(
+    ("unit", "meant"), [("day", "d"), ("hours", "h"), ("minutes", "min"), ("secs", "s"), ("weeks", "w"), ("hr", "h")]
+)
+def test_units_in_words_are_known(findings, count_policy, unit, meant):
+    """Written out, what was meant is said."""
+    for written in (f"5{unit}", f"5{unit.upper()}"):
+        _, found = findings(count_policy.replace("5min", written))
+        assert [(one.code, one.help) for one in found] == [("E0210", f"did you mean `5{meant}`?")]
+    _, found = findings(count_policy.replace("5min", f"5 {unit}"))
+    assert [one.code for one in found] == ["E0122"]
+    assert f"`5{meant}`" in found[0].help
 
 
 def test_a_duration_for_a_horizon_is_turned_into_steps(findings, count_policy):

@@ -78,3 +78,16 @@ def test_empty(text: str, tmp_path: Path) -> None:
     with pytest.raises(PolicyError) as caught:
         parse_policy(read_source(file))
     assert [d.code for d in caught.value.diagnostics] == ["E0105"]
+
+
+@pytest.mark.parametrize(("text", "language"), [('{"policy": "x"}', "JSON"), ("\n [1]", "JSON"), ("<html>", "XML")])
+def test_files_of_other_languages(text: str, language: str, tmp_path: Path) -> None:
+    """A plan or a page in place of a policy is one finding, with the language it seems to be."""
+    file = tmp_path / "a.policy"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(read_source(file))
+    (found,) = caught.value.diagnostics
+    assert found.code == "E0108"
+    assert language in str(found.because)
+    assert found.span.start == text.index(text.strip()[0])
