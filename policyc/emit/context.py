@@ -28,19 +28,25 @@ from policyc_runtime.plan import Plan
 CERTIFICATE_VERSION = "1"
 
 
-def certificate_content(plan: Plan, attachments: dict[str, str], checked: list[JsonValue] | None = None) -> Json:
+def certificate_content(
+    plan: Plan,
+    attachments: dict[str, str],
+    checked: list[JsonValue] | None = None,
+    accounting: Accounting | None = None,
+) -> Json:
     """The content of certificate.json.
 
     Args:
         plan: rendered only when every claim of it holds.
         attachments: SHA-256 of each file that is written beside the certificate, by name.
         checked: what `checks` found to hold of the plan; None to find out here.
+        accounting: of the plan, where there is one already.
 
     Raises:
         PlanRejectedError: a claim of the plan does not hold.
     """
     checked = checks(plan) if checked is None else checked  # first: what does not hold is not rendered
-    own = user_level_blocks(plan) if promised_user_level(plan) else _step_blocks(plan)
+    own = user_level_blocks(plan) if promised_user_level(plan) else _step_blocks(accounting or Accounting(plan))
     content: Json = {
         "format": "policyc-certificate",
         "version": CERTIFICATE_VERSION,
@@ -62,9 +68,9 @@ def certificate_content(plan: Plan, attachments: dict[str, str], checked: list[J
     return {**content, "sources": sources(content)}
 
 
-def _step_blocks(plan: Plan) -> Json:
+def _step_blocks(accounting: Accounting) -> Json:
     """The blocks of promises about single steps, whose budgets and leakages are accounted step by step."""
-    accounting = Accounting(plan)
+    plan = accounting.plan
     return {
         "promises": promises(plan),
         "not_covered": not_covered(plan),

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from policyc.emit.accounting import Accounting
 from policyc.emit.beside import NOTHING_ADDED, Added, read_beside
 from policyc.emit.blocks.example import same_example
 from policyc.emit.blocks.operation import checks
@@ -47,12 +48,13 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 LAST_BITS = 1e-12  # the last bits of a logarithm differ from machine to machine
 
 
-def attached_files(plan: Plan) -> dict[str, bytes]:
+def attached_files(accounting: Accounting) -> dict[str, bytes]:
     """The files that a certificate records the hashes of, as the plan gives them, by name."""
+    plan = accounting.plan
     return {
         PLAN: plan.to_json().encode(),
         MODEL: render_map_model(plan).encode(),
-        STEPS: render_steps(step_rows(plan), "csv").encode(),
+        STEPS: render_steps(step_rows(plan, accounting), "csv").encode(),
     }
 
 
@@ -69,12 +71,13 @@ def rendered_files(
         PlanRejectedError: a claim of the plan does not hold.
     """
     checked = checks(plan)  # what does not hold is not rendered
-    files = attached_files(plan)
+    accounting = Accounting(plan)
+    files = attached_files(accounting)
     for name, given in files.items():
         found = content_of(directory, name)
         files[name] = found if found is not None and same_but_for_rounding(found, given) else given
     hashes = {name: sha256(files[name]) for name in ATTACHED}
-    return files | _certificate(plan, checked, hashes, directory, policy, added)
+    return files | _certificate(accounting, checked, hashes, directory, policy, added)
 
 
 def same_but_for_rounding(found: bytes, given: bytes) -> bool:
@@ -93,7 +96,7 @@ def same_but_for_rounding(found: bytes, given: bytes) -> bool:
 
 
 def _certificate(
-    plan: Plan,
+    accounting: Accounting,
     checked: list[JsonValue],
     attachments: dict[str, str],
     directory: Path,
@@ -103,7 +106,7 @@ def _certificate(
     """The three forms of the certificate.
 
     Args:
-        plan: what is rendered.
+        accounting: of the plan that is rendered.
         checked: what was found to hold of it.
         attachments: SHA-256 of the files it records, by name.
         directory: where an envelope may lie that says who signed; and a certificate. The picture of an example run
@@ -112,7 +115,7 @@ def _certificate(
         policy: the text to show; None for the one that lies there.
         added: what will lie there too.
     """
-    content: Any = certificate_content(plan, attachments, checked)
+    content: Any = certificate_content(accounting.plan, attachments, checked, accounting)
     pictures, example = content["pictures"], recorded(directory, "pictures", "example")
     if example is not None and same_example(example, pictures.get("example")):
         pictures["example"] = example

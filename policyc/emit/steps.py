@@ -50,17 +50,16 @@ class StepTable:
         return len(self.columns["t"])
 
 
-def step_rows(plan: Plan) -> StepTable:
-    """The table of a plan's steps (of an endless stream: a stretch from its start)."""
-    columns = _budgeted_rows(plan) if plan.scheduled else _stream_rows(plan)
+def step_rows(plan: Plan, accounting: Accounting | None = None) -> StepTable:
+    """The table of a plan's steps (of an endless stream: a stretch from its start), by an accounting that is there."""
+    columns = _budgeted_rows(accounting or Accounting(plan)) if plan.scheduled else _stream_rows(plan)
     errors = {name for name in columns if "error" in name.partition(":")[0]}
     return StepTable(columns, frozenset(errors if plan.objective == "mean_squared_error" else ()))
 
 
-def _budgeted_rows(plan: Plan) -> dict[str, Sequence[object]]:
+def _budgeted_rows(accounting: Accounting) -> dict[str, Sequence[object]]:
     """The columns where steps have budgets."""
-    accounting = Accounting(plan)
-    leakage = accounting.leakage
+    plan, leakage = accounting.plan, accounting.leakage
     leakages = {f"{name}_leakage": getattr(leakage, name) for name in ("backward", "forward", "total")}
     columns, at = _places(accounting.steps, leakages.values(), [release.schedule.runs for release in plan.scheduled])
     single = len(plan.scheduled) == 1

@@ -42,6 +42,8 @@ from policyc_runtime.plan import Notice, Plan
 from policyc_runtime.planned_release import AdaptiveRelease, BudgetedRelease, ReleasePlan, Scheduled
 from policyc_runtime.schedule import Schedule
 
+NO_CLAIMS = Claims(total_leakage=None, budget_sum=None, largest_budget=None)
+
 
 def round_up(value: Fraction, digits: int = 15) -> Decimal:
     """A decimal at or above an exact number, with that many significant digits."""
@@ -58,10 +60,20 @@ def assemble_plan(
 
     `sharing` says how the releases divide the budget; None for one.
     """
-    draft = draft_of(policy, {group.name: group.lags for group in choices[0].allocation.groups})
-    releases = _with_shares([_release(part, choice) for part, choice in zip(draft.releases, choices, strict=True)])
+    draft, releases = _made(policy, choices)
     claims = step_claims(Stated(**{**dict(draft), "releases": releases}))
     return built_plan(policy, draft, releases, claims, notices, sharing)
+
+
+def unclaimed_plan(policy: Policy, choices: Sequence[Choice]) -> Plan:
+    """The same plan to simulate, before anything is said of what it leaks; it promises nothing, and nobody keeps it."""
+    draft, releases = _made(policy, choices)
+    return built_plan(policy, draft, releases, NO_CLAIMS, ())
+
+
+def _made(policy: Policy, choices: Sequence[Choice]) -> tuple[Draft, tuple[Scheduled, ...]]:
+    draft = draft_of(policy, {group.name: group.lags for group in choices[0].allocation.groups})
+    return draft, _with_shares([_release(part, choice) for part, choice in zip(draft.releases, choices, strict=True)])
 
 
 def built_plan(

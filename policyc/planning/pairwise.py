@@ -108,19 +108,19 @@ def _for_all_steps(
         runs = (Run(first, 1), Run(epsilon, horizon - 2), Run(last, 1))
     if epsilon <= least * (1 + WORTH) or (found is not None and _power(runs) >= _power(found.runs)):
         return None
-    if not all(_shown(runs, group.chain) <= promise.nats for group in groups):
+    if not all(_shown(runs, group.chain, side.near) <= promise.nats for group, side in zip(groups, kept, strict=True)):
         return None  # of dozens of nats: bounds differ by less than what is rounded
     return Allocation(name, runs, tuple(group.with_lags((1,)) for group in groups), leakage)
 
 
-def _shown(runs: Sequence[Run], chain: Chain) -> float:
-    """What these budgets leak at most by bounds that the check accepts, nats; inf for none."""
+def _shown(runs: Sequence[Run], chain: Chain, near: tuple[bytes, bytes] = (b"", b"")) -> float:
+    """What these budgets leak at most by bounds that the check accepts, nats; inf for none. `near` as in `settled`."""
     endless = runs[-1].steps is None
     # of each run three steps are like all others: a first, a last, and between
     some = [run.epsilon for run in runs for _ in range(min(run.steps or 1, 3))]
     horizon = None if endless else sum(run.steps or 0 for run in runs)
     budgets = expand(runs) if horizon is not None and horizon <= LONGEST + 1 else np.array(some)
-    found = shown_by_pairs(chain, budgets, endless=endless, horizon=horizon)
+    found = shown_by_pairs(chain, budgets, endless=endless, horizon=horizon, near=near)
     return math.inf if found is None else float(found[1].windows(1).max())
 
 

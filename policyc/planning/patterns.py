@@ -7,7 +7,6 @@ compared, the one that is chosen.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -210,5 +209,5 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> l
 
     if max(window for _, window in promise.limits) > 1:
         return times(largest(left, 0.0, 1 / NEAR))
-    place = bisect_left(_LESS, True, key=lambda less: left(1 - less) >= 0)
-    return times(1 - _LESS[place] if place < len(_LESS) else largest(left, 0.0, 1.0))
+    kept = next((1 - less for less in _LESS if left(1 - less) >= 0), None)  # as a rule one of the first two
+    return times(largest(left, 0.0, 1.0) if kept is None else kept)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
-from policyc.planning.assemble import assemble_plan
+from policyc.planning.assemble import assemble_plan, unclaimed_plan
 from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
 from policyc.planning.comparison import Choice, Comparison
 from policyc.planning.draft import (
@@ -149,7 +149,7 @@ def _compared(
         return None
     words = sharing.words([release.name for release in policy.releases])
     choices = weighed(policy, choices)
-    return with_simulated_errors(policy, choices, partial(assemble_plan, policy, choices, words, ())), words
+    return with_simulated_errors(policy, choices, partial(unclaimed_plan, policy, choices)), words
 
 
 def _comparison(policy: Policy, release: Release, groups: Sequence[Group], way: Way) -> Comparison:

@@ -55,7 +55,16 @@ def _best_period(error: Callable[[int], float], horizon: int | None) -> int | No
         if worse == PATIENCE:
             break
     place = PERIODS.index(best)
-    low, high = (1, *PERIODS)[place], (*PERIODS, PERIODS[-1])[place + 1]
-    between = range(low + 1, high)[:: max(1, best // 8)]
-    found: int = min([best, *between], key=error)
-    return found
+    return _least_between(error, (1, *PERIODS)[place], best, (*PERIODS, PERIODS[-1])[place + 1], max(1, best // 8))
+
+
+def _least_between(error: Callable[[int], float], low: int, best: int, high: int, apart: int) -> int:
+    """The period of least error between two that have more: half way to both neighbours, until these are so near."""
+    while True:
+        middles = [(left + right) // 2 for left, right in ((low, best), (best, high)) if right - left > apart]
+        if not middles:
+            return best
+        known = sorted({low, best, high, *middles})
+        best = min([best, *middles], key=error)
+        place = known.index(best)
+        low, high = known[max(0, place - 1)], known[min(place + 1, len(known) - 1)]

@@ -95,6 +95,7 @@ def shown_by_pairs(
     endless: bool,
     group: str | None = None,
     horizon: int | None = None,
+    near: tuple[bytes, bytes] = (b"", b""),
 ) -> tuple[Inheritance, GroupLeakage] | None:
     """What pairs of states show of budgets, and how, as the check accepts it; None for nothing.
 
@@ -104,12 +105,13 @@ def shown_by_pairs(
         endless: whether they repeat for ever.
         group: of users.
         horizon: steps, of which these budgets stand for all; default as many as there are.
+        near: about what is inherited from before and after, as in `settled`.
     """
     if chain.states == 1:  # no two values to tell apart
         return None
     inside, ends = most_spent(budgets, endless=endless)
     earlier = None if endless else (horizon or len(budgets)) - 1
-    found = settled(chain, inside, ends, earlier)
+    found = settled(chain, inside, ends, earlier, near=near)
     if found is None:
         return None
     along = None if earlier is None else followed(chain, (ends[0], inside, ends[1]), earlier)

@@ -50,6 +50,11 @@ class Settled:
     steps: int | None  # before or after another one; None for any number
 
     @property
+    def near(self) -> tuple[bytes, bytes]:
+        """Where to look for what other budgets like these leak."""
+        return self.before.tobytes(), self.after.tobytes()
+
+    @property
     def stated(self) -> tuple[PairBounds, PairBounds]:
         """As a plan says it."""
         return PairBounds(nats=tuple(self.before.ravel().tolist())), PairBounds(nats=tuple(self.after.ravel().tolist()))

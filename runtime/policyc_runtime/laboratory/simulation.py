@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -294,8 +295,9 @@ def _variants(plan: Plan, part: Scheduled, estimators: Sequence[Estimator] | Non
     return dict(sorted(titles.items()))
 
 
+@lru_cache(maxsize=8)
 def _strength(group: str | None, chain: Chain) -> str:
-    """How strong the correlation of a chain is, in the papers' terms, and whose chain it is."""
+    """How strong the correlation of a chain is, in the papers' terms, and whose chain it is; kept for more streams."""
     level = smoothing_level(chain.forward)
     told = "states say nothing of each other" if level == math.inf else f"smoothing level s = {level:.3g}"
     whose = "" if group is None else f"group `{group}`: "
