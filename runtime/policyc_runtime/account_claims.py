@@ -68,6 +68,10 @@ def account_claims_of(plan: Plan, path: str | Path | None, ledger: Path, pin: Pa
         yield Claim(name, None, "name the account with `--account FILE`", "--account", "E0896")
         return
     yield from account_claims(path)
+    if plan.stream.dataset is None:
+        detail = "its policy names no data set: verify it without `--account`, or write `dataset NAME` in the stream"
+        yield Claim("this plan is of the account's data set", False, detail, str(path), "E0896")
+        return
     name = f"what this plan tells is entered in the account of data set `{plan.stream.dataset}`"
     try:
         with Account.open(path, to_write=False) as account:

@@ -162,6 +162,14 @@ def require_stored(series: Series | MadeSeries, times: tuple[str, ...], file: Pa
     try:
         return _steps_as_stored(series, times, file, marked)
     except DataError as error:
+        if error.code == "E0811":
+            raise ReleaseError(
+                "E0827",
+                "no run wrote this file",
+                where=str(file),
+                because=error.message.partition(",")[0],
+                help="name the file that `policyc run` wrote",
+            ) from None
         if error.code != "E0810" or not file.is_file():
             raise
         raise ReleaseError(

@@ -196,6 +196,10 @@ def test_a_policy_without_a_data_set_has_no_account(city: Path) -> None:
     (city / "first.policy").write_text((city / "first.policy").read_text().replace("  dataset  city\n", ""))
     done = policyc(city, "compile", "first.policy", "--account", "city.account")
     assert (done.returncode, "error[E0896]: the policy names no data set" in done.stderr) == (1, True)
+    assert policyc(city, "compile", "first.policy").returncode == 0
+    checked = policyc(city, "verify", "first.plan", "--quick", "--allow-unchecked", "--account", "city.account")
+    assert (checked.returncode, "error[E0896]" in checked.stderr, "None" in checked.stdout) == (1, True, False)
+    assert "names no data set: verify it without `--account`" in checked.stdout
 
 
 @pytest.mark.law

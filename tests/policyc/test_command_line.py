@@ -302,6 +302,13 @@ def test_simulate_is_marked_and_compares_estimators(fleet):
     assert "NOT A RELEASE" in (fleet / "sim.csv").read_text()
     refused = policyc("verify", "fleet.plan", "--release", "sim.csv", cwd=fleet)
     assert refused.returncode == 1
+    for name, said in (
+        ("departures_january.csv.gz", "error[E0827]: this claim fails in departures_january.csv.gz"),
+        ("missing.csv", "there is no such file; check the name"),
+    ):
+        refused = policyc("verify", "fleet.plan", "--quick", "--allow-unchecked", "--release", name, cwd=fleet)
+        assert (refused.returncode, said in refused.stderr) == (1, True), refused.stderr
+    assert "no run wrote this file" not in refused.stderr
 
 
 def test_init_writes_a_policy_that_compiles(tmp_path):

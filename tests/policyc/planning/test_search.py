@@ -28,5 +28,5 @@ def test_the_least_of_errors_that_fall_and_rise_is_found(least, steep):
 
 def test_short_horizons_have_fewer_periods():
     """Two releases at least, and none for a single step."""
-    assert _best_period(lambda every: float(every), 3) is None
+    assert _best_period(float, 3) is None
     assert _best_period(lambda every: -float(every), 8) in (3, 4, 5)
