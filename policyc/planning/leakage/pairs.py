@@ -36,6 +36,7 @@ _LARGEST = 50.0  # nats: leakage beyond it is taken for none
 _ROOM = 1e-10  # by which what a plan states is raised, of the largest
 _GUESSES = 50  # of bounds where rows are known roughly
 _CLOSE = 1e-8  # of the largest, by which these may be too large
+_ROUGHLY = 1e-2  # of what a guess lacks, to which the next one is followed
 _FOUND = 1e-9  # relative change at which a budget is found
 
 
@@ -216,23 +217,28 @@ def inherited(
 def _roughly(law: Floats, epsilon: float, first: float, steps: int | None, rho: float) -> Floats:
     """The same where rows are known within rho: bounds that reproduce themselves; inf for none."""
 
-    def passed(bounds: Floats) -> Floats:
+    def passed(bounds: Floats, precision: float) -> Floats:
         apart = closed(np.maximum(bounds + epsilon, first))
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             most = 1 / (law @ np.exp(-apart).T)  # of v_k / M_j v, at j, k
             least = 1 / (law @ np.exp(apart))  # of v_l / M_j v, at j, l
             ranges = np.minimum(most[:, :, None] - least[:, None, :], most[:, :, None] * -np.expm1(-apart))
         rough = Rough(rho * (1 + 1e-12) + 1e-15, ranges.max(axis=(1, 2))[:, None] * law, float(apart.max()))
-        return inherited(law, epsilon, first, steps, bounds, rough=rough)
+        return inherited(law, epsilon, first, steps, bounds, rough=rough, precision=precision)
 
+    precision = _ROUGHLY
     bounds, onward, missed, slope = inherited(law, epsilon, first, steps), np.zeros_like(law), np.zeros_like(law), 0.0
     for _ in range(_GUESSES):
-        after = passed(bounds) if np.isfinite(bounds).all() else bounds
+        after = passed(bounds, precision) if np.isfinite(bounds).all() else bounds
         if not np.isfinite(after).all():
             break
         missing = after - bounds
         if missing.max() <= 0 and missing.min() >= -_CLOSE * after.max():
-            return bounds
+            if precision == _NEAR:
+                return bounds
+            precision = _NEAR
+            continue
+        precision = max(_NEAR, _ROUGHLY * min(1.0, float(np.abs(missing).max() / after.max())))
         if (most := onward.flat[np.abs(onward).argmax()]) != 0:
             slope = 1 - float((missed - missing).flat[np.abs(onward).argmax()] / most)
             slope = min(max(slope, 0.0), 0.99)
