@@ -75,6 +75,14 @@ def compile_command(
         show_record(compilation_record(compilation.plan, directory))
     else:
         say(render_summary(compilation.plan, directory))
+        if account is not None:
+            from policyc_runtime.account_of_run import older_requests
+
+            for digest in older_requests(compilation.plan, account):
+                say(
+                    f"beside it {account} counts an earlier plan of `{compilation.policy.name}`: if nobody will run it, "
+                    f"`policyc account withdraw {account} {digest[:16]}`"
+                )
 
 
 def _pretty(value: object) -> str:

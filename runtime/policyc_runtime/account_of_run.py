@@ -12,6 +12,7 @@ from pathlib import Path
 from policyc_check.plan.plan import Plan
 from policyc_runtime.account import Account
 from policyc_runtime.account_file import RESTORE, unusable
+from policyc_runtime.account_reader import account_plan
 from policyc_runtime.errors import AccountError
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.ledger_seal import not_as_left
@@ -27,6 +28,13 @@ def require_dataset(plan: Plan) -> None:
             because="an account adds up what plans on the same users tell, and has to know that this is one of them",
             help="write `dataset NAME` into the policy's stream, with the name that the account has, and compile again",
         )
+
+
+def older_requests(plan: Plan, account: str | Path) -> list[str]:
+    """Digests of plans of a policy of this name that are requested beside this one, and count until they are run."""
+    with Account.open(account, to_write=False) as opened:
+        others = [digest for digest in opened.requested if digest != plan.digest]
+        return [digest for digest in others if account_plan(opened.plans[digest]).policy.name == plan.policy.name]
 
 
 def spend(plan: Plan, account: str | Path | None, book: LedgerReader) -> None:

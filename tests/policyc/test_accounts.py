@@ -192,6 +192,19 @@ def test_what_cannot_be_done_is_said(city: Path, arguments: tuple[str, ...], sai
     assert not (city / "a").exists()
 
 
+def test_an_edited_policy_says_what_its_earlier_text_requests(city: Path) -> None:
+    """Until somebody withdraws it, it counts; compiled again as it is, nothing is said."""
+    for epsilon, says in (("1.0", False), ("1.0", False), ("0.7", True)):
+        (city / "first.policy").write_text(POLICY.format(name="first", epsilon=epsilon))
+        done = policyc(city, "compile", "first.policy", "--account", "city.account")
+        assert (done.returncode, "counts an earlier plan of `first`" in done.stdout) == (0, says), done.stdout
+    command = done.stdout.splitlines()[-1].rpartition("`policyc ")[2].rstrip("`").split()
+    assert policyc(city, *command).returncode == 0
+    assert [one["alone"] for one in shown(city)["plans"]] == [pytest.approx(0.7, rel=1e-5)]  # type: ignore[attr-defined]
+    done = policyc(city, "compile", "second.policy", "--account", "city.account")
+    assert (done.returncode, "counts an earlier" in done.stdout) == (0, False)
+
+
 def test_a_policy_without_a_data_set_has_no_account(city: Path) -> None:
     (city / "first.policy").write_text((city / "first.policy").read_text().replace("  dataset  city\n", ""))
     done = policyc(city, "compile", "first.policy", "--account", "city.account")
