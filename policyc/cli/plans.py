@@ -80,8 +80,8 @@ def compile_command(
 
             for digest in older_requests(compilation.plan, account):
                 say(
-                    f"beside it {account} counts an earlier plan of `{compilation.policy.name}`: if nobody will run it, "
-                    f"`policyc account withdraw {account} {digest[:16]}`"
+                    f"beside it {account} counts an earlier plan of `{compilation.policy.name}`: "
+                    f"`policyc account withdraw {account} {digest[:16]}`, if nobody will run it"
                 )
 
 

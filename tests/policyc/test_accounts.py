@@ -198,7 +198,7 @@ def test_an_edited_policy_says_what_its_earlier_text_requests(city: Path) -> Non
         (city / "first.policy").write_text(POLICY.format(name="first", epsilon=epsilon))
         done = policyc(city, "compile", "first.policy", "--account", "city.account")
         assert (done.returncode, "counts an earlier plan of `first`" in done.stdout) == (0, says), done.stdout
-    command = done.stdout.splitlines()[-1].rpartition("`policyc ")[2].rstrip("`").split()
+    command = done.stdout.splitlines()[-1].rpartition("`policyc ")[2].partition("`")[0].split()
     assert policyc(city, *command).returncode == 0
     assert [one["alone"] for one in shown(city)["plans"]] == [pytest.approx(0.7, rel=1e-5)]  # type: ignore[attr-defined]
     done = policyc(city, "compile", "second.policy", "--account", "city.account")
