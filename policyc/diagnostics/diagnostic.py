@@ -82,3 +82,6 @@ class PolicyError(Exception):
         line, column = source.line_and_column(first.span.start)
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         super().__init__(f"{source.name}:{line}:{column}: {first.code}: {first.message}{more}")
+        for name, said in (("because", first.because), ("help", first.help)):
+            if said:
+                self.add_note(f"  = {name}: {said}")

@@ -90,4 +90,5 @@ def test_files_of_other_languages(text: str, language: str, tmp_path: Path) -> N
     (found,) = caught.value.diagnostics
     assert found.code == "E0108"
     assert language in str(found.because)
+    assert caught.value.__notes__ == [f"  = because: {found.because}", f"  = help: {found.help}"]  # as a traceback says
     assert found.span.start == text.index(text.strip()[0])
