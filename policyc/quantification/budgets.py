@@ -176,9 +176,8 @@ def _of_plan(path: Path) -> Spent:
             because=f"the plan claims: {broken.name}",
             help="its budgets need not be what was spent; compile the policy again and find out who changed it",
         )
-    if (
-        plan.measured and plan.claims.largest_budget is not None
-    ):  # the same noise at every step, which leaks like budgets
+    # The same noise at every step leaks like budgets.
+    if plan.measured and plan.claims.largest_budget is not None:
         budget, endless = plan.claims.largest_budget, plan.stream.horizon is None
         return Spent.of([budget] * (plan.stream.horizon or 1), 0, named, endless=endless, plan=plan)
     if plan.measured:

@@ -59,9 +59,8 @@ class MachineClock:
         while (left := moment - self.now()) > 0:
             if stopping():
                 return False
-            if (
-                left > AWAKE
-            ):  # the last milliseconds are waited awake: how soon a sleeper wakes depends on what ran before
+            # The last milliseconds are waited awake: how soon a sleeper wakes depends on what ran before.
+            if left > AWAKE:
                 time.sleep(min((left - AWAKE) / 1e6, PIECE))
         return True
 
