@@ -183,7 +183,7 @@ def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, Gr
 def _accepted(
     budgets: bytes, chain: Chain, lags: tuple[int, ...], *, endless: bool, windows: bool
 ) -> tuple[Shown, Shown]:
-    """`accepted_inheritance`, kept: a plan is drafted before it is made, with the same chains and budgets."""
+    """`accepted_inheritance`, kept: a plan is put together again with its warnings, of the same chains and budgets."""
     found = np.frombuffer(budgets)
     digits = FINE if endless or windows else digits_for(found, chain, lags)
     return accepted_inheritance(found, chain, lags, endless=endless, digits=digits)

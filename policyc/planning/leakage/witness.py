@@ -139,7 +139,7 @@ def stated_witness(stated: Stated, record: ChainRecord, group: GroupLeakage) -> 
 
 @lru_cache(maxsize=4)
 def _attack_known(record: ChainRecord, losses: bytes, steps: tuple[int, ...]) -> Attack | None:
-    """`found_attack`, kept: a plan is drafted before it is made, with the same chains and budgets."""
+    """`found_attack`, kept: a plan is put together again with its warnings, of the same chains and budgets."""
     return found_attack(record.chain(), np.frombuffer(losses), steps)
 
 
