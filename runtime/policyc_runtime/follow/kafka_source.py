@@ -31,14 +31,14 @@ class KafkaSource:
         self.name = topic.address
         self._topic = topic
         self._kafka = library()
-        self._consumer: Any = topic.client(
-            self._kafka.Consumer,
-            group_id="policyc",
-            enable_auto_commit=False,
+        consumer = partial(topic.client, self._kafka.Consumer, group_id="policyc", enable_auto_commit=False)
+        self._consumer: Any = consumer(
             enable_partition_eof=True,
             auto_offset_reset="error",
             queued_max_messages_kbytes=MOST_HELD,
         )
+        # reads no rows: brokers answer the requests of a connection in turn, and a fetch waits there for rows
+        self._asker: Any = consumer()
         self._next: dict[int, int] = {}
         self._until: dict[int, int] | None = None  # what to read before a step closes; None while no broker says it
         self._asked = 0.0
@@ -50,7 +50,7 @@ class KafkaSource:
         Raises:
             DataError: E0870, the topic cannot be used, or has no more what comes next.
         """
-        for partition in self._topic.partitions(self._consumer):
+        for partition in self._topic.partitions(self._asker):
             low, high = self._topic.answered(partial(self._ends, partition))
             place = positions.get(self._place(partition))
             if place is not None and not low <= place <= high:
@@ -109,10 +109,11 @@ class KafkaSource:
     def close(self) -> None:
         """Let it go."""
         self._consumer.close()
+        self._asker.close()
 
     def _ask(self) -> None:
         try:
-            topic = self._consumer.list_topics(self._topic.name, timeout=1.0).topics[self._topic.name]
+            topic = self._asker.list_topics(self._topic.name, timeout=1.0).topics[self._topic.name]
             if topic.error is not None:
                 raise self._kafka.KafkaException(topic.error)
             found = {partition: self._ends(partition, 1.0)[1] for partition in self._next}
@@ -129,7 +130,7 @@ class KafkaSource:
 
     def _ends(self, partition: int, seconds: float = ANSWER) -> tuple[int, int]:
         place = self._kafka.TopicPartition(self._topic.name, partition)
-        low, high = self._consumer.get_watermark_offsets(place, timeout=seconds)
+        low, high = self._asker.get_watermark_offsets(place, timeout=seconds)
         return int(low), int(high)
 
     def _assign(self) -> None:

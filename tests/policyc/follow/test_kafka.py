@@ -144,10 +144,6 @@ class OfTransactions:
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
 
-    def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
-        low, high = self._consumer.get_watermark_offsets(place, timeout=timeout)
-        return low, high + 1
-
     def consume(self, most: int, seconds: float) -> list[Any]:
         found = self._consumer.consume(most, seconds)
         return [EndOfPartition(one) if one.error() is not None else one for one in found]
@@ -162,11 +158,29 @@ def test_where_transactions_ended_nothing_is_waited_for(cluster):
     source = KafkaSource(cluster.topic("in5"))
     source._consumer = OfTransactions(source._consumer)
     source.begin({})
+    ends = source._ends
+    source._ends = lambda *asked: (0, ends(*asked)[1] + 1)
     source.mark()
     lines, until = 0, time.monotonic() + 20
     while not source.caught_up and time.monotonic() < until:
         lines += len(source.read(0.2).lines)
     assert (lines, source.caught_up) == (20, True)
+    source.close()
+
+
+def test_what_is_there_is_told_while_brokers_wait_for_rows(cluster):
+    """A fetch of an idle topic is answered late, and brokers answer a connection's requests in turn."""
+    cluster.send("in9", [str(number) for number in range(20)])
+    source = KafkaSource(Topic.of(cluster.topic("in9").address, {"fetch.wait.max.ms": "20000"}))
+    source.begin({})
+    source.mark()
+    until = time.monotonic() + 20
+    while not source.caught_up and time.monotonic() < until:
+        source.read(0.2)
+    for _ in range(5):
+        source.read(0.2)  # nothing comes: fetches wait at both brokers
+    source.mark()
+    assert (source._until is not None, source.caught_up) == (True, True)
     source.close()
 
 
@@ -238,7 +252,7 @@ def test_a_topic_that_may_not_be_read_any_more_is_named(place, code, said, clust
         monkeypatch.setattr(source, "_ends", refuses)
     else:
         gone = SimpleNamespace(topics={"in7": SimpleNamespace(error=error, partitions={})})
-        monkeypatch.setattr(source, "_consumer", SimpleNamespace(list_topics=lambda *_, **__: gone))
+        monkeypatch.setattr(source, "_asker", SimpleNamespace(list_topics=lambda *_, **__: gone))
     source.mark()
     assert not source.caught_up
     source._asked -= 31
