@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
     Index = NDArray[np.intp]
+    Joined = dict[tuple[int, ...], tuple[Array, Array]]  # mix and covariance, by the states of both directions
 
 SWEEPS = 4  # the first one brings nearly all; more than four change nothing that can be measured
 FEW_SWEEPS = 2
@@ -83,38 +84,52 @@ class Posterior:
         return self._forward.needed(piece_at(first))
 
     def _smooth(self, labels: Index, widths: Array) -> None:
-        """Precisions that agree with the covariances of both directions."""
+        """Precisions that agree with the covariances of both directions.
+
+        On the way covariances are needed of steps with values alone.
+        """
+        seen = np.flatnonzero(np.isfinite(widths[labels, 0]))
         site_labels, precisions = self._forward.index, self._forward.precision
         for turn in range(PRECISION_SWEEPS + 1):
             if turn:
                 self._forward = Forward(self._process, site_labels, precisions)
             self._backward = Backward(self._process, site_labels, precisions)
             later, self._back = self._backward.whole()
-            self._pair, self._mix, self._covariance = self._joined(slice(None), later)
-            if turn == PRECISION_SWEEPS:
-                return
-            kinds, fresh_labels = _pairs(self._pair, labels, site_labels)
-            interned, change, names = Interned(), 0.0, []
-            for pair, label, site in kinds:
-                old = precisions[site]
-                variance = seen_variances(self._process, self._covariance[pair])
-                belief = variance / np.maximum(1.0 - variance * old, 1e-12)
-                fresh = site_precision(belief, widths[label], self._wide)
-                change = max(change, float(np.abs(fresh - old).max() / max(fresh.max(), 1e-300)))
-                names.append(interned.number(fresh))
-            if change < SETTLED:
-                return
-            site_labels, precisions = np.array(names)[fresh_labels], interned.arrays
+            joined: Joined = {}
+            if turn < PRECISION_SWEEPS:
+                pair, _, covariance = self._joined(seen, later[seen], joined)
+                kinds, fresh_labels = _pairs(pair, labels[seen], site_labels[seen])
+                interned, change, names = Interned(), 0.0, []
+                nothing = interned.number(np.zeros(self._process.cells))
+                for number, label, site in kinds:
+                    old = precisions[site]
+                    variance = seen_variances(self._process, covariance[number])
+                    belief = variance / np.maximum(1.0 - variance * old, 1e-12)
+                    fresh = site_precision(belief, widths[label], self._wide)
+                    change = max(change, float(np.abs(fresh - old).max() / max(fresh.max(), 1e-300)))
+                    names.append(interned.number(fresh))
+                if change >= SETTLED:
+                    site_labels, precisions = np.full(len(labels), nothing), interned.arrays
+                    site_labels[seen] = np.array(names)[fresh_labels]
+                    continue
+            self._pair, self._mix, self._covariance = self._joined(slice(None), later, joined)
+            return
 
-    def _joined(self, rows: slice, later: Index) -> tuple[Index, list[Array], list[Array]]:
-        """Covariances given both directions, and what leads to them: one for every pair of states that occurs."""
+    def _joined(
+        self, rows: slice | Index, later: Index, known: Joined | None = None
+    ) -> tuple[Index, list[Array], list[Array]]:
+        """Covariances given both directions, and what leads to them: one for every pair of states that occurs.
+
+        Those that are `known` are not computed again; others are added.
+        """
+        known = {} if known is None else known
         kinds, pair = _pairs(self._forward.index[rows], later)
-        mix, covariance = [], []
         for state, number in kinds:
-            after = self._forward.after[state]
-            mix.append(combined(after, self._backward.information.arrays[number]))
-            covariance.append(mix[-1] @ after)
-        return pair, mix, covariance
+            if (state, number) not in known:
+                after = self._forward.after[state]
+                mix = combined(after, self._backward.information.arrays[number])
+                known[state, number] = mix, mix @ after
+        return pair, [known[kind][0] for kind in kinds], [known[kind][1] for kind in kinds]
 
     def _look_ahead(self) -> None:
         """Begin anew with what later steps say: which of nearly the same matrices is kept must not depend on calls."""
