@@ -18,7 +18,7 @@ from policyc.planning.courses import Courses, courses, still
 from policyc.planning.expected_errors import FAR
 from policyc.planning.measurements import Measurement
 from policyc.planning.still_errors import still_totals
-from policyc.planning.trials import SEED, Estimated, Trial
+from policyc.planning.trials import SEED, Estimated, Trial, streams_for
 from policyc.progress import counted
 from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
@@ -268,7 +268,7 @@ def _of_users(plan: Plan) -> dict[str, Estimated]:
     count, most = 0, max(LEAST_STREAMS, MOST_STEPS // steps)
     numbers = counted("simulated streams, at most", range(most), most)
     while count < most and not (found and all(one.accurate for one in found.values())):
-        for number in islice(numbers, max(LEAST_STREAMS, 2 * count) - count):
+        for number in islice(numbers, max(LEAST_STREAMS, streams_for(found.values(), count)) - count):
             drawn = simulate(plan, SEED + number, 1, (), steps=steps)
             true = made_values(plan, drawn.truth)
             for name, values in errors.items():

@@ -17,7 +17,7 @@ from policyc.planning.comparison import Choice
 from policyc.planning.courses import FAR, declared_signal
 from policyc.planning.expected_errors import BOUNDED, COUPLED, GAINS
 from policyc.planning.step_agreement import is_computed, with_agreement
-from policyc.planning.trials import Estimated, controlled
+from policyc.planning.trials import Estimated, controlled, streams_for
 from policyc.progress import counted
 from policyc.semantics.policy import Policy
 from policyc_runtime.estimation.count_process import marginals
@@ -130,7 +130,7 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
     found: dict[str, Estimated] = {}
     numbers = counted("simulated streams, at most", range(most), most)
     while count < most and not (found and all(one.accurate for one in found.values())):
-        for number in islice(numbers, max(LEAST_STREAMS, 2 * count) - count):
+        for number in islice(numbers, max(LEAST_STREAMS, streams_for(found.values(), count)) - count):
             drawn = simulate(plan, SEED + number, 1, (), steps=steps)
             for part in tried:
                 series, true = drawn.example.series[part.name], drawn.truth[part.name]

@@ -10,7 +10,7 @@ along their regression on these (control variates), which takes most of the chan
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,6 +39,7 @@ MOST_STEPS = 40_000  # that are simulated for one pair: what is left of chance i
 MOST_COUPLED_STEPS = 2000  # the same where constraints couple steps: a program for every step takes milliseconds
 MOST_COURSES = 400  # of short streams, each of which takes milliseconds however few steps it has
 FEW_STEPS = 4000  # the same for a lower bound, or for a pair that may yet be the best
+SPARE = 1.1  # times as many streams as a spread says, which is known from few
 
 
 class Estimated(NamedTuple):
@@ -51,6 +52,12 @@ class Estimated(NamedTuple):
     def accurate(self) -> bool:
         """Whether more courses would change nothing that is seen."""
         return self.stderr <= ACCURATE * self.error or not math.isfinite(self.error)
+
+
+def streams_for(found: Iterable[Estimated], count: int) -> int:
+    """How many streams make all of these accurate, by the spread of the `count` that were tried; at most twice these."""
+    times = [(one.stderr / (ACCURATE * one.error)) ** 2 if one.error > 0 else 2.0 for one in found if not one.accurate]
+    return math.ceil(count * min(2.0, SPARE * max(times, default=2.0)))
 
 
 @dataclass
