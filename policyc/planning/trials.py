@@ -55,7 +55,7 @@ class Estimated(NamedTuple):
 
 
 def streams_for(found: Iterable[Estimated], count: int) -> int:
-    """How many streams make all of these accurate, by the spread of the `count` that were tried; at most twice these."""
+    """How many streams make all of these accurate, by the spread of these `count`; twice as many at most."""
     times = [(one.stderr / (ACCURATE * one.error)) ** 2 if one.error > 0 else 2.0 for one in found if not one.accurate]
     return math.ceil(count * min(2.0, SPARE * max(times, default=2.0)))
 
