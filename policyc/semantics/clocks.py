@@ -7,15 +7,17 @@ Zone rules change, so a plan carries what was known when it was compiled. The ru
 from __future__ import annotations
 
 import datetime
+import difflib
 import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from policyc.diagnostics import Span
 from policyc.semantics.lengths import DAY, MONTH, Clock, Length
-from policyc.semantics.scope import Scope, spelt, suggest
+from policyc.semantics.scope import Scope, spelt
 from policyc.syntax.tree import Text
 
 KNOWN_YEARS = 50  # of an endless stream
+ONE_CITY = 0.8  # likeness of names that are one, misspelt: Munich is not Zurich
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NO_PLACE = {"Factory", "localtime", "posixrules"}  # what this machine happens to have
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -109,11 +111,25 @@ def _rules(scope: Scope, zone: str, span: Span) -> ZoneInfo | None:
             return ZoneInfo(zone)
     except (ZoneInfoNotFoundError, OSError, ValueError):
         pass
-    near = suggest(zone, sorted(names))
-    hint = near if near.startswith("did you") else 'write a zone as the IANA names it: `clock "Europe/Berlin"`'
-    edit = spelt(Text(span, zone), names)
+    places = {name for name in names if _same_place(zone, name)}  # and no abbreviation: EST is far from CEST
+    near = max(sorted(places), key=lambda name: _likeness(zone, name), default=None)
+    hint = 'write a zone as the IANA names it, by one of its large cities: `clock "Europe/Berlin"`'
+    hint = hint if near is None else f"did you mean `{near}`?"
+    edit = spelt(Text(span, zone), places)
     scope.refuse("E0237", f"there is no clock `{scope.quote(span)[1:-1]}`", span, hint=hint, edit=edit)
     return None
+
+
+def _same_place(written: str, name: str) -> bool:
+    """Whether a name may be what was meant: its city is spelt nearly so."""
+    city, meant = (text.rpartition("/")[2] for text in (written, name))
+    return "/" in name and _likeness(city, meant) >= ONE_CITY
+
+
+def _likeness(written: str, name: str) -> float:
+    """From 0 to 1."""
+    one, other = (text.lower().replace(" ", "_") for text in (written, name))
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def _ahead(rules: ZoneInfo, moment: int) -> int:

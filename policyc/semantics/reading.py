@@ -5,6 +5,7 @@ A reader takes the scope, the value and what it is for (`alpha`, in a message), 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -217,6 +218,15 @@ def text(scope: Scope, value: Value, what: str) -> str | None:
     if isinstance(value, Text):
         return value.value
     mismatch(scope, value, what, "a text in quotes", f'`{what} = "..."`')
+    return None
+
+
+def field_text(scope: Scope, value: Value, what: str) -> str | None:
+    """The same where a stream's field is said, without a `=`."""
+    if isinstance(value, Text):
+        return value.value
+    own = f"`{what} {json.dumps(value.text, ensure_ascii=False)}`" if isinstance(value, Name) else f'`{what} "..."`'
+    mismatch(scope, value, what, "a text in quotes", own)
     return None
 
 

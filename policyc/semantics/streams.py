@@ -45,7 +45,7 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
     population = _field(scope, fields, "population", reading.whole)
     scope.population_misread = "population" in fields and population is None
     start = _field(scope, fields, "start", _start)
-    zone = _field(scope, fields, "clock", reading.text)
+    zone = _field(scope, fields, "clock", reading.field_text)
     dataset = _field(scope, fields, "dataset", _dataset)
     cell_field = fields.get("cell")
     cell = resolve_cells(scope, cell_field) if isinstance(cell_field, CellField) else None
@@ -149,7 +149,7 @@ def _dataset(scope: Scope, value: Value, what: str) -> str | None:
 
 def _start(scope: Scope, value: Value, what: str) -> str | None:
     """The first step's begin: an ISO date or timestamp."""
-    read = reading.text(scope, value, what)
+    read = reading.field_text(scope, value, what)
     if read is None:
         return None
     try:

@@ -397,7 +397,14 @@ def test_the_clock_is_compared(tmp_path):
     ("text", "said"),
     [
         (text_of(zone="Europe/Berln"), "E0237 there is no clock `Europe/Berln`: None: did you mean `Europe/Berlin`"),
-        (text_of(zone="CEST"), "E0237"),
+        (text_of(zone="CEST"), "E0237 there is no clock `CEST`: None: write a zone as the IANA names it"),
+        (text_of(zone="Europe/Munich"), "E0237 there is no clock `Europe/Munich`: None: write a zone"),
+        (text_of(zone="New York"), "E0237 there is no clock `New York`: None: did you mean `America/New_York`"),
+        (text_of(zone="Berlin"), "E0237 there is no clock `Berlin`: None: did you mean `Europe/Berlin`"),
+        (
+            text_of().replace('"Europe/Berlin"', "CET"),
+            'E0208 `clock` needs a text in quotes, and `CET` is a word: None: write `clock "CET"`',
+        ),
         (text_of(zone="localtime"), "E0237"),
         (text_of(zone="../etc/passwd"), "E0237"),
         (text_of(step="1mo"), "write `month`, with a `clock`"),

@@ -16,6 +16,7 @@ from policyc_check.users.claims import period_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import BudgetedRelease, DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
 from policyc_runtime.sources.calendar import step_of
+from policyc_runtime.sources.participation import latest_counts, most_cells
 from policyc_runtime.suppression import suppresses
 
 LONGEST_LIST = 12
@@ -109,7 +110,24 @@ def _published(plan: Plan) -> str:
     noise = " ".join(said.format(of="" if len(added) == 1 else f" of {listed(names)}") for said, names in added.items())
     left_out = f" Left out are {listed(gaps)}: their fields are empty." if gaps else ""
     published = f"{sentence_case(every(step_of(stream)))}, {_horizon(plan)}{what}. {sentence_case(_delivered(plan))}."
-    return f"{published} {noise}{left_out}{made_sentence(plan)}"
+    return f"{published}{_which_event(plan)} {noise}{left_out}{made_sentence(plan)}"
+
+
+def _which_event(plan: Plan) -> str:
+    """Which of a user's events in a step says the cell."""
+    cell, record = plan.stream.cell, plan.participation
+    if cell is None:
+        return ""
+    if latest_counts(plan):
+        return f" Of a user's events in a step the last counts: it says the {quoted(cell.column)}."
+    assert record is not None, "all else is of a bound"
+    if not record.enforced:
+        return ""
+    if most_cells(plan) is not None:
+        return f" Of a user's events in a step the first in each {quoted(cell.column)} counts."
+    if record.per_step == 1:
+        return f" Of a user's events in a step the first counts: it says the {quoted(cell.column)}."
+    return f" Of a user's events in a step the first {record.per_step:,} count, each in its {quoted(cell.column)}."
 
 
 def _noise(plan: Plan, release: ReleasePlan) -> str:

@@ -74,7 +74,7 @@ def counts_absent(plan: Plan, release: ReleasePlan) -> bool:
     cell, record, query = plan.stream.cell, plan.participation, release.query
     if cell is None or cell.otherwise is None or plan.stream.population is None or record is None:
         return False
-    once = record.per_step == 1 and _most_cells(plan) is None
+    once = record.per_step == 1 and most_cells(plan) is None
     return once and isinstance(query, CountQuery) and query.by is not None
 
 
@@ -105,7 +105,7 @@ def counted_by_user(session: Session, plan: Plan, start: int, steps: range, *, c
         session.create("participation", found)
         dropped = _keep_steps(session, record, carried_on)
         found = f"SELECT id, step, code FROM kept WHERE step >= {steps.start}"
-    if _latest_counts(plan):
+    if latest_counts(plan):
         rows = session.rows(totals(session.dialect, found, ()))
         present = np.zeros((steps.stop, last), dtype=np.int64)
         for step, code, users, *_ in rows:
@@ -114,7 +114,7 @@ def counted_by_user(session: Session, plan: Plan, start: int, steps: range, *, c
     else:
         session.create("counted", _counted(session.dialect, plan, calendar, steps, last))
         counts = {release.name: _values(session, plan, release, steps.stop) for release in measured_releases(plan)}
-        turns = () if _most_cells(plan) is None else ("turn",)  # which of a user's cells count in which release
+        turns = () if most_cells(plan) is None else ("turn",)  # which of a user's cells count in which release
         what = (*(name for name, _ in sum_columns(plan)), *turns)
         rows = session.rows(totals(session.dialect, "SELECT * FROM counted", what))
     if dropped is not None:
@@ -129,15 +129,15 @@ def listed_cells(plan: Plan) -> int:
     return len(plan.stream.cell.cells) if plan.stream.cell else 1
 
 
-def _latest_counts(plan: Plan) -> bool:
+def latest_counts(plan: Plan) -> bool:
     """Whether of a user's events in a step the latest counts, and no other: the cell of a participation."""
     record = plan.participation
-    return record is not None and record.per_step == 1 and not sum_columns(plan) and _most_cells(plan) is None
+    return record is None or (record.per_step == 1 and not sum_columns(plan) and most_cells(plan) is None)
 
 
 def _counted(dialect: Dialect, plan: Plan, calendar: Calendar, steps: range, last: int) -> str:
     """SQL for the events of kept participations that count, where several of a step may, or values do."""
-    record, columns, most = plan.participation, sum_columns(plan), _most_cells(plan)
+    record, columns, most = plan.participation, sum_columns(plan), most_cells(plan)
     assert record is not None
     names = [name for name, _ in columns]
     units = [f"{_units(dialect, name, query)} AS {name}" for name, query in columns]
@@ -147,7 +147,7 @@ def _counted(dialect: Dialect, plan: Plan, calendar: Calendar, steps: range, las
     return first_cells(source, names, most if record.enforced else None)
 
 
-def _most_cells(plan: Plan) -> int | None:
+def most_cells(plan: Plan) -> int | None:
     """In how many cells of a step a user counts at most, in any release; None where that is not said."""
     said = [query.cells_per_step for query in map(_measured_query, measured_releases(plan))]
     return max((cells for cells in said if cells is not None), default=None)
@@ -262,14 +262,14 @@ def _values(session: Session, plan: Plan, release: ReleasePlan, steps: int) -> S
     assert record is not None
     last, names = listed_cells(plan) + _sums_elsewhere(plan, release), [name for name, _ in sum_columns(plan)]
     source = f"SELECT * FROM counted WHERE code < {last}"
-    if _most_cells(plan) is not None and query.by is None:  # without cells a user counts once, in the first one
+    if most_cells(plan) is not None and query.by is None:  # without cells a user counts once, in the first one
         source += " AND turn <= 1"
-    elif _most_cells(plan) is not None and record.enforced:
+    elif most_cells(plan) is not None and record.enforced:
         source += f" AND turn <= {query.cells_per_step or 1}"
     if plan.stream.cell is not None and query.by not in (None, plan.stream.cell.column):
         own = ancestors(plan.stream.cell, str(query.by)).tolist()
         own += [max(own) + 1] * (last - len(own))
-        source = at_level(source, own, names, once=_most_cells(plan) is not None)
+        source = at_level(source, own, names, once=most_cells(plan) is not None)
     code, value = "0" if query.by is None else "code", "count(*)"
     if isinstance(query, SumQuery):
         value = f"sum({next(name for name, known in sum_columns(plan) if known is query)})"
