@@ -154,7 +154,10 @@ def _lines(opened: Account) -> list[str]:
     lines += [""] if rows else []
     lines.append(f"  spent      {_number(standing.spent):>12}")
     lines.append(f"  requested  {_number(standing.requested):>12}  beside it")
-    lines.append(f"  left       {standing.left:>12.6g}  of {standing.limit}")
+    lines.append(f"  left       {standing.left:>12.6g}  of {standing.limit} {opened.bound.unit()}")
+    if rows and opened.bound.composes:
+        lines += ["", "  What plans tell together is composed and not added: one that tells more than is left may fit."]
+        lines += ["  `policyc compile --account` finds out."]
     return lines
 
 

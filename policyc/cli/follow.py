@@ -219,7 +219,14 @@ def _overdue(waiting: int, done: int) -> str:
     """What is published at once, in words: of a stream that begins in the past, which may have other events to show."""
     steps = "1 step is" if waiting == 1 else f"{waiting:,} steps are"
     way = f"; to release them from events of their own, end this and `policyc run --continued --steps {waiting}` first"
-    return f"{steps} overdue: with the events that wait to be read, if any, they are published now{'' if done else way}"
+    when = "they are published as soon as events that wait, if any, are read"
+    return f"{steps} overdue: {when}{'' if done else way}"
+
+
+def _drawn_before(done: int, fresh: int) -> str:
+    """Which steps had their noise when somebody ended an earlier start, and were published by this one."""
+    which = f"step {done - 1:,}" if fresh == 1 else f"steps {done - fresh:,} to {done - 1:,}"
+    return f", {which} just now: noise was drawn before" if fresh else ""
 
 
 def _say(
@@ -229,6 +236,7 @@ def _say(
     followed: Followed | None,
     times: Timetable,
     done: int,
+    fresh: int,
 ) -> None:
     """One line on standard error, and the metrics: what is public."""
     from policyc_check.errors import KernelError
@@ -247,7 +255,7 @@ def _say(
         now = time.time_ns() // 1000
         begins = "began" if times.start <= now else "begins"
         typer.echo(
-            f"{plan.policy.name}: {done:,}{of_all} steps are published; step 0 {begins} at "
+            f"{plan.policy.name}: {done:,}{of_all} steps are published{_drawn_before(done, fresh)}; step 0 {begins} at "
             f"{iso_moment(times.start, plan)}; steps close {times.lateness / 1e6:g} s after their end, and are "
             f"published {times.pause / 1e6:g} s after that",
             err=True,
@@ -260,4 +268,5 @@ def _say(
         return
     last, later = followed.stop - 1, (followed.published - followed.closed) / 1e6
     steps = f"step {last:,}" if followed.first == last else f"steps {followed.first:,} to {last:,}"
-    typer.echo(f"{steps}: due {iso_moment(followed.closed, plan)}, published {later:.1f} s later", err=True)
+    due = "due" if followed.first == last else "the last due"
+    typer.echo(f"{steps}: {due} {iso_moment(followed.closed, plan)}, published {later:.1f} s later", err=True)

@@ -204,12 +204,14 @@ class Account(AccountReader):
         taken = entry.what == "spent" and plan.digest in self.requested  # it is counted already
         if not self.bound.keeps([*self.charges(), *([] if taken else [(plan, 1)])]):
             before, alone = self.standing(), self.bound.spent([(plan, 1)])
+            together = self.bound.spent([*self.charges(), *([] if taken else [(plan, 1)])])
             raise AccountError(
                 "E0894",
                 f"data set `{self.bound.dataset}` has not so much left",
                 where=str(self.path),
                 because=f"the plan tells {_amount(alone)}; of {self.bound.limit()} {_amount(before.spent)} are spent "
-                f"and {_amount(before.requested)} requested. Whoever sees all releases learns what they tell together",
+                f"and {_amount(before.requested)} requested. Whoever sees all releases learns what they tell together, "
+                f"which would be {_amount(together)} {self.bound.unit()}",
                 help="promise less in the policy, withdraw requests that will not be run (`policyc account show` lists "
                 "them), or leave the data alone until its users are others",
             )

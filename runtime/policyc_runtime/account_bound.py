@@ -55,6 +55,17 @@ class Bound(Record):
         """The most that may be spent: nats, or rho."""
         return self.promise.rho if isinstance(self.promise, UserRho) else self.promise.epsilon
 
+    def unit(self) -> str:
+        """What the limit and all that is spent of it are counted in."""
+        if isinstance(self.promise, UserRho):
+            return "rho"
+        return f"nats at delta {self.promise.delta}" if self.composes else "nats"
+
+    @property
+    def composes(self) -> bool:
+        """Whether what plans tell together is found from all their noise, and not added."""
+        return isinstance(self.promise, UserLevel) and self.promise.delta > 0
+
     def reason_against(self, plan: Plan, first: Plan | None) -> str | None:
         """Why a plan's promise cannot be added up with those of this account, or None; `first` is one that is in it."""
         return next(self._reasons_against(plan, first), None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     import numpy as np
@@ -124,7 +125,11 @@ class Release:
         return {**self.series, **self.made}
 
     def table(self, name: str | None = None) -> ReleasedTable:
-        """One release, by default the only one, as a table that any data frame library takes (Arrow)."""
+        """One release, by default the only one, as a table that any data frame library takes (Arrow).
+
+        Raises:
+            ValueError: there are several and none is named, or none of that name.
+        """
         from policyc_runtime.released_table import ReleasedTable  # it writes what this module describes
 
         return ReleasedTable(self, name)
@@ -161,5 +166,13 @@ class Release:
 
     @property
     def _only(self) -> Series:
+        if len(self.series) > 1:
+            raise unnamed(self.files)
         (series,) = self.series.values()
         return series
+
+
+def unnamed(files: Iterable[str]) -> ValueError:
+    """The refusal to choose among several releases."""
+    names = list(files)
+    return ValueError(f'say which release, as in `.table("{names[0]}")` or `.files["{names[0]}"]`: {", ".join(names)}')

@@ -10,7 +10,7 @@ from typing import Any
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.output import file_columns, write_rows
-from policyc_runtime.published_values import Release
+from policyc_runtime.published_values import Release, unnamed
 from policyc_runtime.sources.tables import connect, quoted
 
 
@@ -24,12 +24,15 @@ class ReleasedTable:
         name: which of its series, or of what is made of them; None for the only one.
 
     Raises:
-        KeyError: there is none of that name.
+        ValueError: there are several and none is named, or none of that name.
     """
 
     def __init__(self, release: Release, name: str | None = None) -> None:
         self._release = release
-        self._series = release.files[release.name if name is None else name]
+        found = release.files.get(release.name if name is None else name)
+        if found is None:
+            raise unnamed(release.files)
+        self._series = found
 
     @cached_property
     def _rows(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -69,6 +70,9 @@ def test_two_plans_fit_and_a_third_does_not(city: Path) -> None:
         assert policyc(city, "compile", f"{name}.policy", "--account", "city.account").returncode == 0
     refused = policyc(city, "compile", "third.policy", "--account", "city.account")
     assert (refused.returncode, "error[E0894]: data set `city` has not so much left" in refused.stderr) == (1, True)
+    together = re.search(r"they tell together, which would be ([0-9.]+) nats at delta 0.000001", refused.stderr)
+    assert together is not None, refused.stderr
+    assert 2.0 < float(together[1]) < 1.0 + 1.2 + 1.5, "composed, and not added"
     assert not (city / "third.plan").exists()
 
     without = run(city, "first")
@@ -118,7 +122,7 @@ def test_verify_adds_up_again(city: Path) -> None:
     without_data = policyc(auditor, "verify", "first.plan", "--account", "city.account", "--release", "first.csv")
     assert (without_data.returncode, "together keep its promise" in without_data.stdout) == (0, True)
     assert policyc(auditor, "account", "verify", "city.account").returncode == 0
-    assert policyc(auditor, "account", "show", "city.account").stdout.endswith("of 2.0\n")
+    assert policyc(auditor, "account", "show", "city.account").stdout.count("of 2.0 nats at delta 0.000001\n") == 1
 
     policyc(city, "account", "new", "other.account", "--dataset", "city", "--promise", PROMISE)
     other = policyc(city, "verify", "first.plan", "--account", "other.account")

@@ -11,6 +11,7 @@ from policyc_check.plan.stream import StreamRecord
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan
+from policyc_runtime.sources.counts import counts_suffice
 
 TITLES = {
     "population": "the population",
@@ -88,18 +89,23 @@ def public_numbers(plan: Plan) -> JsonValue:
     """The assumption that what the policy states of them is not taken from the protected data."""
     stated = {str(entry["name"]) for entry in unprotected(plan) if entry["value"] is not None}
     words = [title for name, title in TITLES.items() if name in stated]
-    public = f"{sentence_case(listed(words))} {'are' if len(words) > 1 else 'is'} public" if words else ""
+    public = ""
+    if words:
+        are = "are" if len(words) > 1 else "is"
+        public = f"{sentence_case(listed(words))} {are} public, not taken from the protected data. "
     told = (
         "when the stream starts and how many steps are released is said by the policy, the clock or whoever runs the "
         "plan, not by events"
     )
+    rest = (
+        ""
+        if not counts_suffice(plan)
+        else " Ready counts without gaps say how many by their last row, where whoever runs the plan does not."
+    )
     return {
         "id": "public_numbers",
         "title": "Public numbers",
-        "statement": f"{public}, not taken from the protected data. {sentence_case(told)}. Ready counts say it by "
-        "their length."
-        if public
-        else f"{sentence_case(told)}. Ready counts say it by their length.",
+        "statement": f"{public}{sentence_case(told)}.{rest}",
         "vouched_by": "whoever signs the policy; it cannot be checked here",
         "if_it_fails": "What these numbers give away is protected by nothing.",
     }

@@ -29,7 +29,7 @@ from policyc_runtime.output import note_left
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.release import release
 from policyc_runtime.sources.memory import CheckedRows
-from policyc_runtime.sources.moments import agreed_start, unsaid_start
+from policyc_runtime.sources.moments import agreed_start, iso_moment, unsaid_start
 from policyc_runtime.sources.participation import can_carry_on, measured_releases
 from policyc_runtime.sources.step_counts import every_user_in_a_cell
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from policyc_runtime.plan import Plan
     from policyc_runtime.published_values import Release
 
+HOUR = 3_600_000_000  # microseconds
 LONGEST_READ = 500_000  # microseconds: how soon a signal is answered
 TOGETHER = 1024  # steps that were due while nobody was there are released in groups of so many
 
@@ -120,7 +121,8 @@ class Follower:
         options: how.
         clock: that steps close by.
         randomness: where noise comes from; default the operating system's generator.
-        told: called after steps were published, and once before; with how many are out.
+        told: called after steps were published, and once before; with how many are out, and how many of these this
+            start or this call brought out.
         stopping: whether to end, asked between steps.
 
     `finished` says at the end whether the last step of the horizon is published.
@@ -135,7 +137,7 @@ class Follower:
         clock: FollowClock,
         *,
         randomness: Randomness | None = None,
-        told: Callable[[Followed | None, Timetable, int], None] = lambda *_: None,
+        told: Callable[[Followed | None, Timetable, int, int], None] = lambda *_: None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         require_followable(plan)
@@ -165,8 +167,9 @@ class Follower:
             arrivals.close_steps(released)
             self._done = released
             began = self._clock.now()
+            there = min((arrivals.published(sink.name) for sink in self._sinks), default=released)
             self._publish(arrivals.closed, times, arrivals, None)  # what was closed; and shows whether all is well
-            self._told(None, times, self._done)
+            self._told(None, times, self._done, self._done - there)
             self._source.begin(arrivals.positions)
             stack.callback(self._source.close)
             lines = Lines(wanted_columns(plan), self._source.name, named=self._source.named)
@@ -225,7 +228,7 @@ class Follower:
         arrivals.forget(steps)
         first, self._done = self._done, steps
         if closed is not None:
-            self._told(Followed(first, steps, closed, ready, published), times, steps)
+            self._told(Followed(first, steps, closed, ready, published), times, steps, steps - first)
         if steps:
             note_left(released, [draft for sink in self._sinks if isinstance(sink, FileSink) for draft in sink.drafts])
         if steps < times.horizon:
@@ -265,5 +268,9 @@ class Follower:
     def _start(self, fixed: int | None) -> int:
         start = agreed_start(self._plan, self._options.start, fixed)
         if start is None:
-            raise unsaid_start(self._source.name, "no event may say it: steps close by the clock from then on")
+            raise unsaid_start(
+                self._source.name,
+                "no event may say it: steps close by the clock from then on, and what is over by then at once",
+                f"--start {iso_moment(self._clock.now() // HOUR * HOUR, self._plan)}",
+            )
         return start

@@ -75,7 +75,7 @@ def read_rows(
     places = steps * cells + codes
     in_order = len(places) % cells == 0 and bool((places == np.arange(len(places))).all())
     if not in_order:
-        _check_once(table.path, places)
+        _check_once(table.path, places, by_clock=said != "step" and plan.stream.clock is not None)
     if gaps == "refuse":
         if since or not in_order:
             _check_complete(table.path, places, release, since)
@@ -91,7 +91,8 @@ def _step_column(table: InputTable, plan: Plan) -> str:
     time = plan.stream.time_column
     if "step" not in {*table.columns, *table.repeated} and time in table.columns:
         return time
-    table.column("step", "step (from 0)", ("count", time))
+    instead = "" if {"step", time} & set(table.repeated) else f", and none `{time}`, its moment"
+    table.column("step", f"step (from 0){instead}", ("count", time))
     return "step"
 
 
@@ -152,12 +153,18 @@ class MissingCountsError(DataError):
     """Rows that leave out a step or a cell."""
 
 
-def _check_once(path: Place, places: NDArray[np.int64]) -> None:
-    """No step and cell, told by step times cells plus cell, comes twice."""
+def _check_once(path: Place, places: NDArray[np.int64], *, by_clock: bool) -> None:
+    """No step and cell, told by step times cells plus cell, comes twice; `by_clock`: moments may be what one shows."""
     _, first = np.unique(places, return_index=True)
     if len(first) < len(places):
         row = int(np.setdiff1d(np.arange(len(places)), first)[0])
-        raise not_counts("this step and cell come twice", place_of(path, row), "give every count once")
+        remedy = "give every count once"
+        if by_clock:
+            remedy += (
+                "; where the clock is set back it shows an hour twice, and where it is set forward it leaves one out: "
+            )
+            remedy += "write moments with their offset, such as `+01:00`"
+        raise not_counts("this step and cell come twice", place_of(path, row), remedy)
 
 
 def _check_complete(path: Place, places: NDArray[np.int64], release: ReleasePlan, since: int) -> None:

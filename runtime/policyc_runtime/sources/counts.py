@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def counts_suffice(plan: Plan) -> bool:
+    """Whether ready counts can serve a plan."""
+    try:
+        require_counts_suffice(plan, "")
+    except DataError:
+        return False
+    return True
+
+
 def require_counts_suffice(plan: Plan, where: str) -> None:
     """Nothing when ready counts can serve a plan: they do not say whose events they are, nor what was clamped.
 

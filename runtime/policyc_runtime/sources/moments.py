@@ -100,14 +100,14 @@ def agreed_start(plan: Plan, said: str | None, fixed: int | None) -> int | None:
     return moment
 
 
-def unsaid_start(where: str, because: str) -> DataError:
+def unsaid_start(where: str, because: str, example: str = "--start 2013-01-31") -> DataError:
     """The refusal of rows whose steps follow from moments, where nobody says when the first one begins."""
     return DataError(
         "E0865",
         "nobody says when step 0 begins",
         where=where,
         because=because,
-        help="say it in this first run: `--start 2013-01-31`; later runs know it. Or write `start` in the policy",
+        help=f"say it in this first run: `{example}`; later runs know it. Or write `start` in the policy",
     )
 
 

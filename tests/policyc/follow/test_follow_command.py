@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -22,6 +23,7 @@ from policyc import compile_policy
 from policyc.cli.follow import _metrics_file, _properties, _require_open, _say, _standing
 from policyc.planning.joint_promise import joint_promise
 from policyc_runtime.account import Account
+from policyc_runtime.follow.arrivals import Arrivals
 from policyc_runtime.follow.follower import Followed
 from policyc_runtime.follow.metrics import FIRST
 from policyc_runtime.follow.timetable import Timetable
@@ -29,7 +31,7 @@ from policyc_runtime.follow.timetable import Timetable
 COMMAND = [sys.executable, "-m", "policyc", "follow", "visits.plan", "--input", "-", "--lateness", "200ms"]
 
 VISITS_OVERDUE = (
-    "4 steps are overdue: with the events that wait to be read, if any, they are published now; "
+    "4 steps are overdue: they are published as soon as events that wait, if any, are read; "
     "to release them from events of their own, end this and `policyc run --continued --steps 4` first"
 )
 
@@ -138,6 +140,26 @@ def test_overdue_steps_are_named_before_they_are_published(tmp_path):
         )
         assert (ended.returncode, [line for line in ended.stderr.splitlines() if "overdue" in line]) == (0, overdue)
     assert {len(file.read_text().splitlines()) - 1 for file in tmp_path.glob("out-*.csv")} == {4}
+    for noted, fresh in ((4, ""), (3, ", step 3 just now: noise was drawn before"), (1, ", steps 1 to 3 just now")):
+        with Arrivals(tmp_path / "visits.plan/ledger.sqlite", ("person", "at")) as arrivals:
+            arrivals.note_published("out.csv", noted)
+        ended = subprocess.run(
+            [*COMMAND, "--output", "out.csv"], cwd=tmp_path, input="", capture_output=True, text=True, check=False
+        )
+        assert f"visits: 4 of 4 steps are published{fresh}" in ended.stderr, "of what an earlier start did not note"
+
+
+def test_a_start_is_proposed_from_which_few_steps_are_over(tmp_path):
+    """Nothing of the past: all of it would be published at once, and the promise used up."""
+    (tmp_path / "visits.policy").write_text(re.sub('start "[^"]+"', "", VISITS))
+    compile_policy(tmp_path / "visits.policy").save(tmp_path / "visits.plan")
+    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+    ended = subprocess.run(
+        [*COMMAND, "--output", "out.csv"], cwd=tmp_path, input="", capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, "error[E0865]" in ended.stderr) == (1, True), ended.stderr
+    proposed = datetime.datetime.fromisoformat(re.search("`--start ([^`]+)`", ended.stderr)[1])
+    assert before < proposed.replace(tzinfo=datetime.UTC) <= datetime.datetime.now(datetime.UTC)
 
 
 @pytest.mark.parametrize(("start", "begins"), [("2026-01-01", "began"), ("2999-01-01", "begins")])
@@ -200,7 +222,7 @@ def test_metrics_that_cannot_be_written_stop_nothing(tmp_path, capsys):
     times = Timetable(plan, 0, 0, 1)
     (tmp_path / "m").mkdir()
     for metrics, account in (("m", None), ("new", tmp_path / "gone")):
-        _say(plan, tmp_path / metrics, account, Followed(0, 1, 0, 0, 0), times, 1)
+        _say(plan, tmp_path / metrics, account, Followed(0, 1, 0, 0, 0), times, 1, 1)
         assert f"warning: {tmp_path / metrics} is not written" in capsys.readouterr().err
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -200,8 +201,13 @@ def test_the_table_out_is_the_file(tmp_path: Path, clock: str) -> None:
     shown = repr(done.table()).splitlines()
     assert [cell.strip() for cell in shown[1].split("│")[1:-1]] == done.table().to_arrow().column_names
     assert sum(line.count("│ A ") + line.count("│ B ") for line in shown) == 12
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match=r"say which release, as in `.table\(\"rides\"\)`"):
         done.table("walks")
+    several = replace(done, series={**done.series, "walks": done.series["rides"]})
+    for asked in (several.table, lambda: several.released, lambda: several.name):
+        with pytest.raises(ValueError, match="rides, walks"):
+            asked()
+    assert several.table("walks").to_arrow() == done.table().to_arrow()
 
 
 COUNTS = [("2026-01-01T00:00", "A", 3), ("2026-01-01T00:59:59", "B", 4), ("2026-01-01T02:30", "B", 5)]
@@ -229,6 +235,11 @@ def test_moments_of_counts_are_those_of_the_clock(tmp_path: Path, held: Any) -> 
     rows = [("2026-01-01T00:00", "A", 1), ("2026-01-01T01:00+00:00", "A", 2)]
     found = read_counts(held(counted(rows)), plan, gaps="zero")
     assert found.counts["rides"].tolist() == [[1, 0], [0, 0], [2, 0], *[[0, 0]] * 3]
+    with pytest.raises(DataError, match="come twice") as refused:
+        read_counts(held(counted([*rows, ("2026-01-01T02:00", "A", 3)])), plan, gaps="zero")
+    assert "with their offset" in (refused.value.help or ""), "of an hour that the clock shows twice"
+    with pytest.raises(DataError, match="no column `step`, .* and none `at`, its moment"):
+        read_counts(held(counted(rows).rename_columns(["time", "town", "count"])), plan)
 
 
 def test_no_user_decides_how_many_steps_are_released(plan: Plan, tmp_path: Path, held: Any, clock: Any) -> None:
