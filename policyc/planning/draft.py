@@ -152,13 +152,13 @@ def _moved_by_a_user(query: CountQuery | SumQuery, per_step: int, cells: int) ->
         return Decimal(moved), f"one user counts {where}"
     if spread > 1:
         reason = (
-            f"one user adds at most one value between {query.low} and {query.high}, in units of {query.grid}, in each "
-            f"of {spread:,} cells of a step"
+            f"one user adds at most one value between {query.low} and {query.high}, rounded to multiples of "
+            f"{query.grid}, in each of {spread:,} cells of a step"
         )
     else:
         reason = (
             f"one user adds at most {per_step:,} value{'' if per_step == 1 else 's'} between {query.low} and "
-            f"{query.high} in a step, in units of {query.grid}"
+            f"{query.high} in a step, rounded to multiples of {query.grid}"
         )
     return moved * query.grid, reason
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,10 +167,9 @@ class Account(AccountReader):
             AccountError: there is no such request, or several.
         """
         with guarded(self.path), self._alone():
-            found = [one for one in self.requested if digest and one.startswith(digest.lower())]
-            found = found or [one for one in self.requested if account_plan(self.plans[one]).policy.name == digest]
+            found = self._named(digest, self.requested)
             if len(found) != 1:
-                spent = any(entry.plan.startswith(digest.lower()) for entry in self.spent)
+                spent = self._named(digest, {entry.plan for entry in self.spent})
                 raise AccountError(
                     "E0895",
                     "several requests are named so" if found else "there is no such request",
@@ -180,6 +179,12 @@ class Account(AccountReader):
                 )
             self._append(AccountEntry("withdrawn", found[0], "", _now()))
         return found[0]
+
+    def _named(self, digest: str, plans: Iterable[str]) -> list[str]:
+        """Which of these plans have a digest that begins so, or else a policy of this name, or a directory named so."""
+        listed, name = list(plans), digest.rstrip("/").removesuffix(".plan")
+        found = [one for one in listed if digest and one.startswith(digest.lower())]
+        return found or [one for one in listed if account_plan(self.plans[one]).policy.name == name]
 
     def reason_against(self, plan: Plan) -> str | None:
         """Why a plan cannot be added up with those of this account, or None."""

@@ -55,6 +55,11 @@ class Bound(Record):
         """The most that may be spent: nats, or rho."""
         return self.promise.rho if isinstance(self.promise, UserRho) else self.promise.epsilon
 
+    @property
+    def _of_moments(self) -> bool:
+        """Whether the promise is about what happens in a step, window or period, and not about all events of a user."""
+        return not isinstance(self.promise, UserLevel | UserRho) or self.promise.per is not None
+
     def unit(self) -> str:
         """What the limit and all that is spent of it are counted in."""
         if isinstance(self.promise, UserRho):
@@ -79,6 +84,11 @@ class Bound(Record):
             yield (
                 f"its users are those of column `{stream.user_column}`, and those of the account's first plan "
                 f"`{first.stream.user_column}`: nobody can tell that they are the same"
+            )
+        if first is not None and self._of_moments and first.stream.time_column != stream.time_column:
+            yield (
+                f"its steps are told by column `{stream.time_column}`, and those of the account's first plan by "
+                f"`{first.stream.time_column}`: what is one step or period by one may touch several by the other"
             )
         users = promised_user_level(plan)
         if any(target.window is not None for target in users):

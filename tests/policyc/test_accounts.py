@@ -97,6 +97,8 @@ def test_two_plans_fit_and_a_third_does_not(city: Path) -> None:
 
     second = next(one["plan"] for one in found["plans"] if one["policy"] == "second")  # type: ignore[attr-defined]
     assert policyc(city, "account", "withdraw", "city.account", second[:12]).returncode == 0
+    taken_back = policyc(city, "account", "withdraw", "city.account", "first.plan")
+    assert (taken_back.returncode, "what was drawn cannot be taken back" in taken_back.stderr) == (1, True)
     assert shown(city)["requested"] == 0
     told = policyc(city, "account", "show", "city.account").stdout
     assert "first: rides of a day" in told
@@ -328,7 +330,7 @@ def test_a_withdrawn_request_decides_nothing(city: Path) -> None:
     policyc(city, "compile", "second.policy", "--account", "city.account")
     refused = policyc(city, "compile", "first.policy", "--account", "city.account")
     assert "nobody can tell that they are the same" in refused.stderr
-    assert policyc(city, "account", "withdraw", "city.account", "second").returncode == 0
+    assert policyc(city, "account", "withdraw", "city.account", "second.plan").returncode == 0
     assert policyc(city, "compile", "first.policy", "--account", "city.account").returncode == 0
     assert policyc(city, "account", "verify", "city.account").returncode == 0
 

@@ -272,6 +272,31 @@ def test_single_steps_are_the_same_ones(
     assert found is None or "its steps are not those" in found
 
 
+@pytest.mark.parametrize(
+    ("target", "together"),
+    [
+        ("event_level(epsilon = 1)", False),
+        ("w_event(epsilon = 1, window = 2 steps)", False),
+        ("user_level(epsilon = 1, delta = 1e-6, neighbors = add_remove, per = 1d)", False),
+        ("user_level(epsilon = 1, delta = 1e-6, neighbors = add_remove)", True),
+    ],
+)
+def test_steps_are_told_by_one_column(folder: Path, tmp_path: Path, target: str, together: bool) -> None:
+    """Trips of one day by when they began end on two days; all of a user is all of it by any column."""
+    trips = [(hour, hour + long) for hour in range(24 * 4) for long in range(3)]
+    touched = max(len({end // 24 for begin, end in trips if begin // 24 == day}) for day in range(4))
+    assert touched == 2
+    bound = "participation at_most(1 step, per = 1d, enforced = keep_first)" if "per" in target else ""
+    bound = "participation at_most(9 steps, enforced = keep_first)" if together else bound
+    promise = f"target {target}\n{bound}"
+    with Account.open(begun(tmp_path, target.replace("1,", "9,").replace("= 1)", "= 9)"))) as account:
+        account.request(compiled(folder, promise))
+        assert account.reason_against(compiled(folder, promise)) is None
+        found = account.reason_against(compiled(folder, promise, **{"time     at": "time     left_at"}))
+    assert (found is None) == together
+    assert found is None or "its steps are told by column `left_at`" in found
+
+
 def test_a_plan_without_a_start_is_run_once(folder: Path, tmp_path: Path) -> None:
     """On another ledger its steps may begin at another moment, and one touch two of the first."""
     plan = compiled(folder, "target event_level(epsilon = 0.4)", **{'  start    "2026-01-01"\n': ""})

@@ -124,9 +124,15 @@ class Arrivals:
         return together
 
     def forget(self, steps: int) -> None:
-        """Rows of the first so many steps are released, and go."""
+        """Rows of the first so many steps are released, and go; those of steps that are not closed here came too late.
+
+        Such a step was released by another run, from its own rows.
+        """
+        late = sum(self._count(step) for step in self._lengths if self.closed <= step < steps)
         with guarded(self._ledger):
             with self._alone():
+                for name, more in (("taken", -late), ("late", late)) if late else ():
+                    self._set(name, self.number(name) + more)
                 self._state.execute("DELETE FROM length WHERE step < ?", (steps,))
             for step in [step for step in self._lengths if step < steps]:
                 self._file(step).unlink(missing_ok=True)
@@ -148,6 +154,10 @@ class Arrivals:
         if new:
             sync_directory(self._folder)
         return length
+
+    def _count(self, step: int) -> int:
+        with self._file(step).open(encoding="utf-8", newline="") as rows:
+            return sum(1 for _ in csv.reader(rows)) - 1
 
     @property
     def _header(self) -> bytes:

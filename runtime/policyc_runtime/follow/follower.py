@@ -164,6 +164,7 @@ class Follower:
             times = Timetable(plan, self._start(fixed), self._options.lateness, self._options.pause)
             intake = Intake(plan, times.start)
             stack.callback(intake.close)
+            arrivals.forget(released)  # what was counted stands in the history, before noise in the ledger
             arrivals.close_steps(released)
             self._done = released
             began = self._clock.now()

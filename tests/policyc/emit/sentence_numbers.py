@@ -1263,7 +1263,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"[tT]he population, {N}", population),
     (rf"list of {N} values", states),
     (rf"(?:are cut to,|every value cut to) {M} to {M}", clamps),
-    (rf"adds at most {N} values? between {M} and {M} in a step, in units of {N}", grid),
+    (rf"adds at most {N} values? between {M} and {M} in a step, rounded to multiples of {N}", grid),
     (r"stream starts, ([\d:T+-]+)", start),
     # correlation, and bounds that follow
     (r"powers ((?:\d+(?:, )?)+)", lambda told, found: lags(told, found.rstrip(", "))),

@@ -368,6 +368,33 @@ def test_the_past_is_released_first_and_then_followed(tmp_path: Path) -> None:
     assert rows(tmp_path)[-1]["step"] == "25"
 
 
+@pytest.mark.parametrize("closed", [2, 3])
+def test_a_step_that_another_run_released_from_other_rows_stops_nobody(tmp_path: Path, closed: int) -> None:
+    """What was taken in of it came too late, also where this was ended when it had closed it; the rest goes on."""
+    plan = planned(tmp_path)
+    said = {"person": "a", "at": moment(BEGIN + 2 * HOUR + 5), "money": "3"}
+    first = Played([(BEGIN + 2 * HOUR + 10, json.dumps(said)), END], positions=True)
+    follow(plan, tmp_path, first, stopping=lambda: first.moment > BEGIN + 2 * HOUR + 600 * SECOND)
+    with Arrivals(tmp_path / "l", ("person", "at", "money")) as arrivals:
+        assert (arrivals.closed, arrivals.number("taken")) == (2, 1)
+        arrivals.close_steps(closed)
+    fuller = tmp_path / "fuller.csv"
+    with fuller.open("w", newline="") as out:
+        writer = csv.DictWriter(out, said)
+        writer.writeheader()
+        writer.writerows([said, said | {"person": "b"}])
+    given = {"continued": True, "pin": None, "output": tmp_path / "out.csv", "randomness": SimulationRandomness(3)}
+    write_release(release(plan, fuller, tmp_path / "l", steps=3, **given), tmp_path / "out.csv")
+    later = json.dumps(said | {"person": "c", "at": moment(BEGIN + 3 * HOUR + 5)})
+    again = Played([*first.script[:1], (BEGIN + 3 * HOUR + 10, later), END], positions=True, now=BEGIN + 3 * HOUR)
+    told = follow(plan, tmp_path, again)
+    assert [(one.first, one.stop) for one in told] == [(3, 4)]
+    assert counted(plan, tmp_path)["there"][:, 0].tolist() == [0, 0, 2, 1]
+    with Arrivals(tmp_path / "l", ("person", "at", "money")) as arrivals:
+        late = closed == 2
+        assert (arrivals.number("taken"), arrivals.number("late")) == (2 - late, int(late))
+
+
 def test_a_stream_ends_with_its_input_however_short_its_steps_are(tmp_path: Path) -> None:
     """What is due then is published, and nothing more, even where one more step is over whenever one is published."""
     plan = planned(tmp_path, VISITS.replace("step 1h", "step 1s").replace("horizon 4", "horizon 600"))
