@@ -14,6 +14,7 @@ from policyc.semantics.cells import column_of
 from policyc.semantics.made import MADE_QUERIES, check_operands, made_of
 from policyc.semantics.policy import Made, Release
 from policyc.semantics.scope import Scope, spelt, suggest
+from policyc.semantics.streams import require_unmarked
 from policyc.syntax.tree import Attribute, Call, Name, Range, Value
 from policyc.syntax.tree import Release as ReleaseTree
 
@@ -39,6 +40,7 @@ def _name(scope: Scope, value: Value, what: str) -> Name | None:
 
 def _column_of(scope: Scope, value: Value, what: str) -> Attribute | None:
     if isinstance(value, Attribute):
+        require_unmarked(scope, value.attribute.text, value.attribute.span)
         return value
     reading.mismatch(scope, value, what, "a column of the stream", "`sum(my_stream.my_column, clamp = 0 .. 130)`")
     return None

@@ -64,6 +64,9 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
                 "ones `simulated`; many readers take capitals for the same",
                 hint=f"name {whose} otherwise in the data and here, such as `{tree.name.text}_{column}`",
             )  # fmt: skip
+    for column in (user, time):
+        if isinstance(column, str):
+            require_unmarked(scope, column, tree.name.span)
     if isinstance(step, int):
         _check_years(scope, fields, start if isinstance(start, str) else None, step, horizon)
     alike = [c.casefold() for c in columns]
@@ -137,6 +140,16 @@ def _horizon(scope: Scope, value: Value, what: str) -> int | bool | None:
         scope.refuse("E0205", f"`horizon` cannot be `{value.text}`", value.span, hint=hint)
         return None
     return reading.step_count(scope, value, what)
+
+
+def require_unmarked(scope: Scope, column: str, span: Span) -> None:
+    """Refuses the column that simulated events are known by: no events that have it would ever be released."""
+    if column.casefold() == _OUTPUT[-1]:
+        scope.refuse(
+            "E0224", f"a column `{column.lower()}` says that events are simulated", span,
+            because="what is made of such events is marked NOT A RELEASE, whoever made them",
+            hint="name the column otherwise in the data and here",
+        )  # fmt: skip
 
 
 def _dataset(scope: Scope, value: Value, what: str) -> str | None:

@@ -217,3 +217,12 @@ def test_a_pilot_is_the_only_series_of_its_file(line, numbers, findings, tmp_pat
             assert policy.signal.arguments["series"][:4] == (100, 101, 102, 100)
         else:
             assert [(d.code, d.message) for d in found] == [("E0212", "the pilot file has several columns of numbers")]
+
+
+@pytest.mark.parametrize("column", ["simulated", "Simulated"])
+@pytest.mark.parametrize("field", ["user u", "time t", "count(s)"])
+def test_no_column_says_that_events_are_simulated(findings, count_policy, field, column):
+    """Of such events nothing would ever be released."""
+    own = f"sum(s.{column}, clamp = 0 .. 5)" if "count" in field else f"{field[:-1]}{column}"
+    _, found = findings(count_policy.replace(field, own))
+    assert "E0224" in codes(found)
