@@ -6,8 +6,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -111,12 +111,14 @@ def follow(
     with ExitStack() as stack:
         told = _properties(kafka)
         sinks = []
-        for sink in _sinks(outputs, told):
+        for sink in _sinks(outputs, told, lambda: bool(stopped)):
             stack.callback(sink.close)
             sinks.append(sink)
+        read = _source(source, told)
+        _require_other_topics(source, outputs, told)
         follower = Follower(
             plan,
-            _source(source, told),
+            read,
             sinks,
             options,
             MachineClock(late),
@@ -125,7 +127,13 @@ def follow(
         )
         follower.run()
     why = "the last step is published" if follower.finished else "asked to" if stopped else "the input is at its end"
-    typer.echo(f"ended: {why}", err=True)
+    _tell(f"ended: {why}")
+
+
+def _tell(text: str) -> None:
+    """One line on standard error; where nobody can read it, values are published without it."""
+    with suppress(OSError):
+        typer.echo(text, err=True)
 
 
 def _source(name: str, properties: Mapping[str, str]) -> Source:
@@ -140,11 +148,24 @@ def _source(name: str, properties: Mapping[str, str]) -> Source:
     from policyc_runtime.follow.kafka_source import KafkaSource
 
     topic = Topic.of(name, properties)
-    typer.echo(f"asking for {name}", err=True)  # brokers may be away for half a minute
+    _tell(f"asking for {name}")  # brokers may be away for half a minute
     return KafkaSource(topic)
 
 
-def _sinks(names: list[str], properties: Mapping[str, str]) -> Iterator[Sink]:
+def _require_other_topics(source: str, outputs: list[str], properties: Mapping[str, str]) -> None:
+    """Nothing when values go to no topic that events come from, by whatever brokers it is named."""
+    if not source.startswith(KAFKA):
+        return
+    from policyc_runtime.follow.kafka import Topic, one_topic
+
+    events = Topic.of(source, properties)
+    for name in outputs:
+        if name.startswith(KAFKA) and one_topic(events, Topic.of(name, properties)):
+            said = f"{name} is the topic that events come from: values would be among them"
+            raise typer.BadParameter(said, param_hint="--output")
+
+
+def _sinks(names: list[str], properties: Mapping[str, str], stopping: Callable[[], bool]) -> Iterator[Sink]:
     from policyc_runtime.follow.sinks import FileSink, StandardOutput
 
     files = [name for name in names if name != "-" and not name.startswith(KAFKA)]
@@ -156,8 +177,8 @@ def _sinks(names: list[str], properties: Mapping[str, str]) -> Iterator[Sink]:
             from policyc_runtime.follow.kafka_sink import KafkaSink
 
             topic = Topic.of(name, properties)
-            typer.echo(f"asking for {name}", err=True)
-            yield KafkaSink(topic)
+            _tell(f"asking for {name}")
+            yield KafkaSink(topic, stopping)
         else:
             if name == "-":
                 _require_open(sys.stdout, "--output")
@@ -249,24 +270,23 @@ def _say(
             write_metrics(metrics, plan.policy.name, followed, done, times, standing)
         except (OSError, KernelError) as error:  # values are published without them
             said = error.strerror if isinstance(error, OSError) else str(error)
-            typer.echo(f"warning: {metrics} is not written: {said}", err=True)
+            _tell(f"warning: {metrics} is not written: {said}")
     if followed is None:
         of_all = "" if plan.stream.horizon is None else f" of {plan.stream.horizon:,}"
         now = time.time_ns() // 1000
         begins = "began" if times.start <= now else "begins"
-        typer.echo(
+        _tell(
             f"{plan.policy.name}: {done:,}{of_all} steps are published{_drawn_before(done, fresh)}; step 0 {begins} at "
             f"{iso_moment(times.start, plan)}; steps close {times.lateness / 1e6:g} s after their end, and are "
             f"published {times.pause / 1e6:g} s after that",
-            err=True,
         )
         if times.pause < SHORT:
             said = "reading and counting may take longer than the pause, which tells that so much came"
-            typer.echo(f"warning: {said}: let `--pause` be longer than the busiest step takes", err=True)
+            _tell(f"warning: {said}: let `--pause` be longer than the busiest step takes")
         if waiting := times.closed(now) - done:
-            typer.echo(_overdue(waiting, done), err=True)
+            _tell(_overdue(waiting, done))
         return
     last, later = followed.stop - 1, (followed.published - followed.closed) / 1e6
     steps = f"step {last:,}" if followed.first == last else f"steps {followed.first:,} to {last:,}"
     due = "due" if followed.first == last else "the last due"
-    typer.echo(f"{steps}: {due} {iso_moment(followed.closed, plan)}, published {later:.1f} s later", err=True)
+    _tell(f"{steps}: {due} {iso_moment(followed.closed, plan)}, published {later:.1f} s later")

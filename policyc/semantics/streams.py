@@ -64,9 +64,9 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
                 "ones `simulated`; many readers take capitals for the same",
                 hint=f"name {whose} otherwise in the data and here, such as `{tree.name.text}_{column}`",
             )  # fmt: skip
-    for column in (user, time):
-        if isinstance(column, str):
-            require_unmarked(scope, column, tree.name.span)
+    for named in (user, time):
+        if isinstance(named, str):
+            require_unmarked(scope, named, tree.name.span)
     if isinstance(step, int):
         _check_years(scope, fields, start if isinstance(start, str) else None, step, horizon)
     alike = [c.casefold() for c in columns]

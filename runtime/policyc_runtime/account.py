@@ -77,7 +77,8 @@ class Account(AccountReader):
         """
         file = Path(path)
         if not file.is_file() or file.stat().st_size == 0:
-            remedy = "name the account's file, or begin one: `policyc account new FILE --dataset NAME --promise ...`"
+            remedy = "name the account's file, or restore it from a copy; where no plan was ever entered, begin one: "
+            remedy += "`policyc account new FILE --dataset NAME --promise ...`"
             raise unusable(file, "there is no account here", remedy)
         with guarded(file), tempfile.TemporaryDirectory() as folder:
             if to_write:

@@ -49,6 +49,7 @@ class Arrivals:
         self._folder = make_private(private_file(ledger, "arrivals"))
         with guarded(ledger):
             self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._require_state()
             self._state = sqlite3.connect(self._folder / STATE, isolation_level=None)
             self._state.execute("PRAGMA synchronous = EXTRA")
             self._state.executescript(SCHEMA)
@@ -166,6 +167,22 @@ class Arrivals:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(self._columns)
         return text.getvalue().encode()
+
+    def _require_state(self) -> None:
+        """Refuses rows of which nothing says that they were taken in: the state comes before any of them."""
+        state = self._folder / STATE
+        gone = not state.exists() and any(file.stem.isdecimal() for file in self._folder.glob("*.csv"))
+        with suppress(OSError):
+            gone = gone or (state.stat().st_size > 0 and not state.read_bytes()[:16].startswith(b"SQLite format 3"))
+        if gone:
+            raise LedgerError(
+                "E0840",
+                "what was taken in before cannot be used",
+                where=str(state),
+                because="the file is gone or damaged, which says how much of the rows beside it counts and where their "
+                "source goes on",
+                help="restore the whole folder from a copy; or move it away, if these rows may be left out",
+            )
 
     def _cut(self) -> None:
         """Whatever a killed run wrote and did not take in goes."""

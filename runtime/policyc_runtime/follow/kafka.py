@@ -21,7 +21,7 @@ AWAY = (
 )  # fmt: skip
 BROKERS = ("bootstrap.servers", "metadata.broker.list")  # one property under two names
 PATIENCE = 300.0  # seconds that brokers may be away, as while they start again
-OURS = ("enable.", "auto.offset.reset", "group.id", "acks", "isolation.level")
+OURS = ("enable.", "transactional.", "auto.offset.reset", "group.id", "acks", "isolation.level")
 
 
 Answer = TypeVar("Answer")
@@ -52,6 +52,7 @@ class Topic(NamedTuple):
             raise unusable(place, "an address has no name and no password", "write them into the file of `--kafka`")
         found = ADDRESS.fullmatch(address)
         if found is None:
+            address = re.split("[?;]", address, maxsplit=1)[0]  # behind it may stand a password
             raise unusable(address, "it is no address of a topic", "write it like kafka://host:9092/topic")
         taken = next((name for name in properties if name.startswith(OURS)), None)
         if taken is not None:
@@ -83,13 +84,21 @@ class Topic(NamedTuple):
             return kind(self.settings(**more))
         except library().KafkaException as error:
             told = str(error.args[0].str())
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # of the client itself
+        except (TypeError, ValueError, RuntimeError, OverflowError, AttributeError) as error:  # of the client itself
             told = str(error)
         one = max((name for name in self.properties if name in told), key=len, default=None)
         said = "it does not take the properties, or one of their values"
         if one is not None:
             said = f"it knows no property `{one}`" if "No such" in told else f"it does not take the value of `{one}`"
         raise unusable(self.address, said, "mend the file of properties that `--kafka` names")
+
+    def cluster(self, client: Any) -> str:
+        """What the cluster calls itself; empty where it does not say.
+
+        Raises:
+            DataError: E0870, no broker answers.
+        """
+        return str(self.answered(lambda: client.list_topics(self.name, timeout=ANSWER).cluster_id) or "")
 
     def partitions(self, client: Any) -> list[int]:
         """The topic's partitions, in order.
@@ -127,6 +136,18 @@ class Topic(NamedTuple):
             "see that brokers and topic are there and may be used, then start again: what was taken in is kept, and "
             "the rest is read from where it is",
         )
+
+
+def one_topic(a: Topic, b: Topic) -> bool:
+    """Whether two addresses, which may name other brokers of a cluster, are those of one topic."""
+    if a.name != b.name:
+        return False
+    clusters = set()
+    for topic in (a, b):
+        client = topic.client(library().Consumer, group_id="policyc")
+        clusters.add(topic.cluster(client))
+        client.close()
+    return len(clusters) == 1
 
 
 def is_away(error: Any) -> bool:

@@ -8,6 +8,7 @@ behind these.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from policyc_runtime.follow.kafka import ANSWER, PATIENCE, Topic, library, unusable
@@ -19,14 +20,17 @@ if TYPE_CHECKING:
     from policyc_runtime.published_values import Release
 
 PARTITION = 0
+PIECE = 0.5  # seconds: how soon a signal is answered while brokers are away
 
 
 class KafkaSink:
     """A partition that nobody else writes to."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: Topic, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Args: `stopping` is asked while brokers are away, whether to end without them."""
         self.name = topic.address
         self._topic = topic
+        self._stopping = stopping
         self._kafka = library()
         self._producer: Any = topic.client(self._kafka.Producer, enable_idempotence=True)
         topic.partitions(self._producer)
@@ -49,11 +53,15 @@ class KafkaSink:
                     break
                 except BufferError:  # as much waits as librdkafka holds
                     self._producer.poll(1.0)
+                    self._go_on()
                 except self._kafka.KafkaException as error:  # the topic is gone, or takes no such line
                     raise self._topic.refused(error.args[0]) from None
                 except SystemError:  # the client's way to say that it gave up; why was told on delivery, if at all
                     raise self._topic.refused(self._failed[0]) if self._failed else self._gave_up() from None
-        if self._producer.flush(PATIENCE) or self._failed:
+        until = time.monotonic() + PATIENCE
+        while self._producer.flush(PIECE) and not self._failed and time.monotonic() < until:
+            self._go_on()
+        if len(self._producer) or self._failed:
             raise self._topic.refused(self._failed[0]) if self._failed else self._silent()
         self._lines = []
 
@@ -65,6 +73,10 @@ class KafkaSink:
     def _delivered(self, error: Any, _message: Any) -> None:
         if error is not None:
             self._failed.append(error)
+
+    def _go_on(self) -> None:
+        if self._stopping():
+            raise unusable(self.name, "no broker has taken the values yet", "start again: they are sent then")
 
     def _silent(self) -> Exception:
         return unusable(self.name, f"no broker took the values in {PATIENCE:.0f} seconds", "start again when they do")

@@ -39,6 +39,7 @@ class KafkaSource:
         )
         # reads no rows: brokers answer the requests of a connection in turn, and a fetch waits there for rows
         self._asker: Any = consumer()
+        self._cluster = ""
         self._next: dict[int, int] = {}
         self._until: dict[int, int] | None = None  # what to read before a step closes; None while no broker says it
         self._asked = 0.0
@@ -50,9 +51,13 @@ class KafkaSource:
         Raises:
             DataError: E0870, the topic cannot be used, or has no more what comes next.
         """
-        for partition in self._topic.partitions(self._asker):
+        partitions = self._topic.partitions(self._asker)
+        self._cluster = self._topic.cluster(self._asker)
+        noted = any(name.endswith(f"/{self._name(partition)}") for name in positions for partition in partitions)
+        for partition in partitions:
             low, high = self._topic.answered(partial(self._ends, partition))
-            place = positions.get(self._place(partition))
+            # earlier builds noted a topic's name alone, which other clusters have as well
+            place = positions.get(self._place(partition), None if noted else positions.get(self._name(partition)))
             if place is not None and not low <= place <= high:
                 raise unusable(
                     self.name,
@@ -137,5 +142,8 @@ class KafkaSource:
         places = [self._kafka.TopicPartition(self._topic.name, part, at) for part, at in self._next.items()]
         self._consumer.assign(places)
 
-    def _place(self, partition: int) -> str:
+    def _name(self, partition: int) -> str:
         return f"{self._topic.name}[{partition}]"
+
+    def _place(self, partition: int) -> str:
+        return f"{self._cluster}/{self._name(partition)}" if self._cluster else self._name(partition)

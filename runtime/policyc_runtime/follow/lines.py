@@ -46,6 +46,7 @@ class Lines:
             if text is not None and not text.strip():
                 continue
             if text is not None and not self._told:
+                text = text.removeprefix("\ufeff")
                 self._told = text.lstrip().startswith("{")
                 if not self._told and _may_name(text):
                     self._places, self._told = self._header(text), True
@@ -58,7 +59,7 @@ class Lines:
         return found, unread
 
     def _header(self, text: str) -> list[int]:
-        names = _row(text.removeprefix("\ufeff")) or []
+        names = _row(text) or []
         missing = [name for name in self._columns if names.count(name) != 1]
         if missing:
             raise DataError(

@@ -23,15 +23,45 @@ def followed_alone(ledger: Path) -> Iterator[None]:
     """
     with guarded(ledger):
         handle = os.open(make_private(private_file(ledger, "follow")), os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
+    reason = (
+        "another `policyc follow` takes in its events, or a `policyc run` is under way; two of them would take in half "
+    )
+    reason += "of them each"
+    with _held(handle, fcntl.LOCK_EX, ledger, reason):
+        yield
+
+
+@contextmanager
+def not_followed(ledger: Path) -> Iterator[None]:
+    """Nobody follows with this ledger meanwhile: a run would release steps of which rows are still to come.
+
+    Raises:
+        LedgerError: E0824, somebody does.
+    """
+    lock = private_file(ledger, "follow")
+    if not lock.is_file():  # nobody ever followed
+        yield
+        return
+    with guarded(ledger):
+        handle = os.open(lock, os.O_RDONLY)
+    reason = (
+        "`policyc follow` takes in its events: steps that a run released would lack the rows that it has and that come"
+    )
+    with _held(handle, fcntl.LOCK_SH, ledger, reason):
+        yield
+
+
+@contextmanager
+def _held(handle: int, how: int, ledger: Path, reason: str) -> Iterator[None]:
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, how | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LedgerError(
                 BUSY,
                 "this plan is being followed already",
                 where=str(ledger),
-                because="another `policyc follow` takes in its events; two of them would take in half of them each",
+                because=reason,
                 help="end the other one first (SIGTERM ends it between steps)",
             ) from None
         yield

@@ -6,12 +6,13 @@ back. Messages name host, database and table; what the server says may quote row
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.engines.dialect import Dialect, Postgres
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from policyc_runtime.sources.engines.session import Session
 
 FORM = "postgresql://host/database?table=schema.name"
+HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?")  # and its port
 SCHEMES = ("postgresql", "postgres")
 OLDEST = 140_000  # from 14 on the parts of a moment are exact decimals
 PATIENCE = 30  # seconds for a server to answer, and for others to let go of the table
@@ -98,16 +100,23 @@ class PostgresTable(RemoteTable):
                 "write them `%2F`, `%3F`, `%23` and `%40`; a password is better kept in `~/.pgpass` or PGPASSWORD",
             )
         tables = [value for name, value in query if name == "table"]
-        if parts.scheme not in SCHEMES or len(tables) != 1 or not all(tables[0].split(".")) or "\0" in text:
+        host = parts.netloc.rpartition("@")[2]
+        apart = all(HOST.fullmatch(one) for one in host.split(",")) and not set(parts.path + "".join(tables)) & set(
+            ";=?"
+        )
+        named = len(tables) == 1 and all(tables[0].split("."))
+        if parts.scheme not in SCHEMES or not named or not apart or "\0" in text:
+            # it is not shown: of what is no address nobody knows where its password stands
             raise refused(
                 "this is no table of a Postgres database",
                 "--input",
                 "`--engine postgres` reads one table, named by the address of its database",
                 f"write it as `{FORM}`; a password is better kept in `~/.pgpass` or PGPASSWORD",
             )
-        rest = urlencode([(name, value) for name, value in query if name != "table"])
-        address = f"postgresql://{parts.netloc}{parts.path}?{rest}"
-        host = parts.netloc.rpartition("@")[2]
+        rest = "&".join(pair for pair in parts.query.split("&") if unquote(pair.partition("=")[0]) != "table")
+        address = (
+            f"postgresql://{parts.netloc}{parts.path}?{rest}"  # the rest as it stands: libpq takes a `+` for itself
+        )
         return cls(address, tables[0], f"postgresql://{host}{parts.path}?table={tables[0]}")
 
     @contextmanager
@@ -168,8 +177,10 @@ class PostgresTable(RemoteTable):
 
     def _no_connection(self, error: psycopg.Error) -> DataError:
         """Why nobody was let in, as far as it can be said without what the server said."""
-        text = str(error)
-        if "invalid" in text:
+        text = re.sub('"[^"]*"', '""', str(error))  # what is quoted is the address's own
+        if "could not translate host name" in text:
+            because, remedy = "there is no such host", "check its name"
+        elif "invalid" in text:
             because, remedy = "the address has a value that Postgres does not take", "check its port and its options"
         elif "SSL" in text or "certificate" in text or "sslmode" in text:
             because = "its SSL and the address's do not fit: the server has none, or another certificate is asked for"
