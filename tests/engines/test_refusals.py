@@ -68,9 +68,45 @@ def test_a_password_with_a_sign_of_addresses_is_never_shown(sign):
     assert str(SparkTable(f"s3a://u:{SECRET}{sign}pa@h/x.parquet")) == "s3a://h/x.parquet"
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        f"h:5/d;password={SECRET}?table=t", f"h/d?table=t;password={SECRET}", f"h/d?table=t?password={SECRET}",
+        f"me:{SECRET}/h:5/d?table=t",
+    ],
+)  # fmt: skip
+def test_a_password_that_stands_elsewhere_is_never_shown(named):
+    """As other drivers write it, or with another sign before the host."""
+    assert "no table of" in str(refused("postgres", f"postgresql://{named}"))
+
+
 def test_an_address_of_a_socket_has_no_host():
     table = PostgresTable.named("postgresql:///d?host=/run/socket&port=5&table=t")
-    assert table.address == "postgresql:///d?host=%2Frun%2Fsocket&port=5"
+    assert table.address == "postgresql:///d?host=/run/socket&port=5"
+
+
+def test_what_libpq_is_told_stands_as_it_was_written():
+    """It takes a `+` for itself, and a blank is `%20`."""
+    conninfo = pytest.importorskip("psycopg.conninfo")
+    written = "user=a%20b&password=s%20e%2Bc+r&t%61ble=t&options=-c%20geqo%3Doff"
+    told = conninfo.conninfo_to_dict(PostgresTable.named(f"postgresql://h/d?{written}").address)
+    assert (told["user"], told["password"], told["options"]) == ("a b", "s e+c+r", "-c geqo=off")
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ('could not translate host name "nohost.invalid" to address: Name or service not known', "no such host"),
+        ('connection to server at "db.service.consul", port 5432 failed: Connection refused', "nothing answers"),
+        ('FATAL:  database "password_service" does not exist', "no such database or role"),
+        ('FATAL:  password authentication failed for user "service"', "no password, or a wrong one"),
+        ('definition of service "here" not found', "no service of that name"),
+    ],
+)  # fmt: skip
+def test_names_in_what_postgres_says_decide_nothing(told, said):
+    psycopg = pytest.importorskip("psycopg")
+    table = PostgresTable.named("postgresql://h/d?table=t")
+    assert said in str(table._no_connection(psycopg.OperationalError(told)).because)
 
 
 def test_what_is_shown_of_a_store_has_no_key():

@@ -25,6 +25,7 @@ from policyc.planning.joint_promise import joint_promise
 from policyc_runtime.account import Account
 from policyc_runtime.follow.arrivals import Arrivals
 from policyc_runtime.follow.follower import Followed
+from policyc_runtime.follow.lock import followed_alone
 from policyc_runtime.follow.metrics import FIRST
 from policyc_runtime.follow.timetable import Timetable
 
@@ -147,6 +148,29 @@ def test_overdue_steps_are_named_before_they_are_published(tmp_path):
             [*COMMAND, "--output", "out.csv"], cwd=tmp_path, input="", capture_output=True, text=True, check=False
         )
         assert f"visits: 4 of 4 steps are published{fresh}" in ended.stderr, "of what an earlier start did not note"
+
+
+def test_what_is_told_that_nobody_can_read_ends_nothing(tmp_path):
+    """A full disk of logs, a closed pipe: values are published."""
+    (tmp_path / "visits.policy").write_text(VISITS)
+    compile_policy(tmp_path / "visits.policy").save(tmp_path / "visits.plan")
+    with Path("/dev/full").open("w") as full:
+        subprocess.run([*COMMAND, "--output", "out.csv"], cwd=tmp_path, input="", stderr=full, text=True, check=True)
+    assert {len(file.read_text().splitlines()) - 1 for file in tmp_path.glob("out-*.csv")} == {4}
+
+
+def test_what_is_followed_is_not_run_meanwhile(tmp_path):
+    """Steps that a run released would lack the rows that are still to come; when nobody follows any more, it runs."""
+    (tmp_path / "visits.policy").write_text(VISITS)
+    compile_policy(tmp_path / "visits.policy").save(tmp_path / "visits.plan")
+    (tmp_path / "events.csv").write_text("person,at,money\nu,2026-01-01T00:10:00Z,3\n")
+    run = [sys.executable, "-m", "policyc", "run", "visits.plan", "--input", "events.csv", "--output", "o.csv"]
+    with followed_alone(tmp_path / "visits.plan" / "ledger.sqlite"):
+        refused = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (refused.returncode, "error[E0824]" in refused.stderr) == (1, True), refused.stderr
+        assert "`policyc follow` takes in its events" in refused.stderr
+        assert not (tmp_path / "visits.plan" / "ledger.sqlite").exists()
+    assert subprocess.run(run, cwd=tmp_path, capture_output=True, check=False).returncode == 0
 
 
 def test_a_start_is_proposed_from_which_few_steps_are_over(tmp_path):

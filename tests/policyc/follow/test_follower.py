@@ -395,6 +395,29 @@ def test_a_step_that_another_run_released_from_other_rows_stops_nobody(tmp_path:
         assert (arrivals.number("taken"), arrivals.number("late")) == (2 - late, int(late))
 
 
+@pytest.mark.parametrize("damage", ["gone", "garbage"])
+def test_rows_without_what_says_that_they_were_taken_in_are_kept(tmp_path: Path, damage: str) -> None:
+    """Which file is named; the ledger is sound, and whoever restored it would draw again."""
+    plan = planned(tmp_path)
+    said = {"person": "a", "at": moment(BEGIN + 2 * HOUR + 5), "money": "3"}
+    first = Played([(BEGIN + 2 * HOUR + 10, json.dumps(said)), END], positions=True)
+    follow(plan, tmp_path, first, stopping=lambda: first.moment > BEGIN + 2 * HOUR + 600 * SECOND)
+    state = tmp_path / "private" / "l.arrivals" / "state.sqlite"
+    state.unlink() if damage == "gone" else state.write_text("garbage" * 99)
+    with pytest.raises(LedgerError) as refused:
+        follow(plan, tmp_path, played([], positions=True, now=first.moment))
+    assert (refused.value.code, refused.value.where) == ("E0840", str(state))
+    assert (state.parent / "2.csv").is_file()
+
+
+def test_a_mark_of_the_order_of_bytes_takes_no_event(tmp_path: Path) -> None:
+    """As a CSV line's, that of a first object."""
+    plan = planned(tmp_path)
+    said = json.dumps({"person": "a", "at": moment(BEGIN + 5), "money": "3"})
+    follow(plan, tmp_path, Played([(BEGIN + 10, "\ufeff" + said), END]))
+    assert counted(plan, tmp_path)["there"][:, 0].tolist() == [1, 0, 0, 0]
+
+
 def test_a_stream_ends_with_its_input_however_short_its_steps_are(tmp_path: Path) -> None:
     """What is due then is published, and nothing more, even where one more step is over whenever one is published."""
     plan = planned(tmp_path, VISITS.replace("step 1h", "step 1s").replace("horizon 4", "horizon 600"))

@@ -22,7 +22,7 @@ from policyc_runtime.sources.moments import EPOCH, MICROSECOND
 
 kafka = pytest.importorskip("confluent_kafka", reason="needs the extra `kafka`")
 
-from policyc_runtime.follow.kafka import Topic  # noqa: E402
+from policyc_runtime.follow.kafka import Topic, one_topic  # noqa: E402
 from policyc_runtime.follow.kafka_sink import KafkaSink  # noqa: E402
 from policyc_runtime.follow.kafka_source import KafkaSource  # noqa: E402
 
@@ -226,6 +226,8 @@ def test_a_topic_that_is_not_there_or_lost_rows_is_one_message(cluster, tmp_path
     with pytest.raises(DataError) as refused:
         Topic.of("kafka://host/topic", {"enable.auto.commit": "true"})
     assert "once" in str(refused.value.because)
+    with pytest.raises(DataError, match="cannot be used"):
+        Topic.of("kafka://host/topic", {"transactional.id": "x"})
     with pytest.raises(DataError) as refused:
         KafkaSource(cluster.topic("missing")).begin({})
     assert "Unknown topic" in str(refused.value.because)
@@ -268,6 +270,59 @@ def test_a_password_in_an_address_is_refused_and_not_repeated():
     assert "secret" not in f"{refused.value} {refused.value.because} {refused.value.help}"
 
 
+@pytest.mark.parametrize("behind", ["?password=s3cr3t", ";sasl.password=s3cr3t"])
+def test_what_stands_behind_a_topic_is_not_repeated(behind):
+    with pytest.raises(DataError) as refused:
+        Topic.of(f"kafka://host/in{behind}", {})
+    assert (refused.value.code, refused.value.where) == ("E0870", "kafka://host/in")
+    assert "s3cr3t" not in f"{refused.value} {refused.value.because} {refused.value.help}"
+
+
+def test_topics_of_two_clusters_are_two(cluster):
+    """Whatever they are called: what was taken in of one is not left out of the other, and brokers are one cluster."""
+    other = Cluster()
+    for one in (cluster, other):
+        one.send("both", [str(number) for number in range(9)])
+    hosts = cluster.hosts.split(",")
+    near = [Topic.of(f"kafka://{host}/both", {}) for host in hosts]
+    assert one_topic(*near)
+    assert not one_topic(near[0], Topic.of(f"kafka://{hosts[0]}/out", {}))
+    assert not one_topic(near[0], other.topic("both"))
+    positions: dict[str, int] = {}
+    for place, rows in ((cluster, 9), (cluster, 0), (other, 9)):
+        source = KafkaSource(place.topic("both"))
+        source.begin(positions)
+        source.mark()
+        lines, until = 0, time.monotonic() + 20
+        while not source.caught_up and time.monotonic() < until:
+            batch = source.read(0.2)
+            lines, positions = lines + len(batch.lines), positions | dict(batch.positions)
+        source.close()
+        assert lines == rows
+
+
+def test_positions_that_earlier_builds_noted_are_gone_on_from(cluster):
+    """They have the topic's name alone."""
+    cluster.send("in10", ["x"])
+    partition = next(p for p in range(64) if cluster.received("in10", p))
+    source = KafkaSource(cluster.topic("in10"))
+    source.begin({f"in10[{partition}]": 1})
+    assert source._next[partition] == 1
+    source.close()
+
+
+def test_a_signal_ends_the_wait_for_brokers(cluster):
+    """Noise is in the ledger, and the next start sends the values."""
+    cluster.send("out11", ["before"])
+    stopped: list[int] = []
+    sink = KafkaSink(cluster.topic("out11"), lambda: bool(stopped))
+    sink._lines, stopped = [b"{}"], [1]
+    sink._producer = SimpleNamespace(produce=lambda *_, **__: None, flush=lambda _: 1, purge=lambda: None)
+    with pytest.raises(DataError, match="cannot be used") as refused:
+        sink.publish()
+    assert "they are sent then" in str(refused.value.help)
+
+
 @pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
 def test_brokers_are_those_of_the_address(name):
     """Properties that name others would have events read from, or values written to, where nobody said."""
@@ -286,6 +341,7 @@ def test_brokers_are_those_of_the_address(name):
         ("security.protocol", "N0SECRET", "the value of `security.protocol`"),
         ("ssl.ca.location", "N0SECRET.pem", "the value of `ssl.ca.location`"),
         ("error_cb", "N0SECRET", "the value of `error_cb`"),
+        ("default.topic.config", "N0SECRET", "the properties, or one of their values"),
     ],
 )
 @pytest.mark.parametrize("place", [KafkaSource, KafkaSink])
