@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -10,6 +11,7 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.sources import moments
 
 AWAKE = 3_000  # microseconds
+BLUR = 1_000  # microseconds: far longer than what work before it moves the end of a wait by
 LEAST_JUMP = 1_000_000  # microseconds; leap seconds and small corrections are none
 PIECE = 0.5  # seconds: how soon a signal is answered
 
@@ -55,7 +57,11 @@ class MachineClock:
         return moment
 
     def wait_until(self, moment: int, stopping: Callable[[], bool]) -> bool:
-        """True at that moment, at once where it has passed; False as soon as somebody says to stop."""
+        """True at a random moment within a millisecond of that one, at once where it has passed; False when stopping.
+
+        Whoever works longer before it ends its wait a fraction of a microsecond earlier or later, which would tell.
+        """
+        moment += secrets.randbelow(BLUR)
         while (left := moment - self.now()) > 0:
             if stopping():
                 return False

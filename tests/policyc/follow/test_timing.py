@@ -24,7 +24,7 @@ from scripted import BEGIN, HOUR, MOVING, SECOND, VISITS, Played, follow, planne
 from policyc import compile_policy
 from policyc_runtime.account_bound import Standing
 from policyc_runtime.follow import follower
-from policyc_runtime.follow.clock import MachineClock
+from policyc_runtime.follow.clock import BLUR, MachineClock
 from policyc_runtime.follow.follower import Followed
 from policyc_runtime.follow.metrics import write_metrics
 from policyc_runtime.follow.noise_ahead import NoiseAhead
@@ -123,6 +123,18 @@ def test_delays_tell_nothing():
     found = [times.publication(int(c), int(c + t)) - int(c) for c, t in zip(closed, computing, strict=True)]
     assert accuracy(np.array(found, dtype=float), secret) <= 0.51
     assert accuracy(computing.astype(float), secret) > 0.8  # what it would tell: the classifier can
+
+
+def test_a_wait_ends_at_a_random_moment_and_never_too_early():
+    """What work before it moves its end by, a fraction of a microsecond, is lost in a millisecond."""
+    clock, late = MachineClock(), []
+    for _ in range(200):
+        moment = clock.now() + 100
+        assert clock.wait_until(moment, lambda: False)
+        late.append(clock.now() - moment)
+    assert min(late) >= 0
+    assert BLUR / 4 < np.median(late)
+    assert np.quantile(late, 0.9) - np.quantile(late, 0.1) > BLUR / 2
 
 
 @pytest.mark.law
