@@ -215,18 +215,19 @@ def _wrong_unit(scope: Scope, value: Duration) -> None:
 
 def text(scope: Scope, value: Value, what: str) -> str | None:
     """A quoted string; it may be empty."""
-    if isinstance(value, Text):
-        return value.value
-    mismatch(scope, value, what, "a text in quotes", f'`{what} = "..."`')
-    return None
+    return _quoted(scope, value, what, f'{what} = "..."')
 
 
 def field_text(scope: Scope, value: Value, what: str) -> str | None:
     """The same where a stream's field is said, without a `=`."""
+    meant = json.dumps(value.text, ensure_ascii=False) if isinstance(value, Name) else '"..."'
+    return _quoted(scope, value, what, f"{what} {meant}")
+
+
+def _quoted(scope: Scope, value: Value, what: str, example: str) -> str | None:
     if isinstance(value, Text):
         return value.value
-    own = f"`{what} {json.dumps(value.text, ensure_ascii=False)}`" if isinstance(value, Name) else f'`{what} "..."`'
-    mismatch(scope, value, what, "a text in quotes", own)
+    mismatch(scope, value, what, "a text in quotes", f"`{example}`")
     return None
 
 

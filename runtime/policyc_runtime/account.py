@@ -208,9 +208,9 @@ class Account(AccountReader):
                 else "keep one account for each kind of promise, and write policies on one data set alike",
             )
         taken = entry.what == "spent" and plan.digest in self.requested  # it is counted already
-        if not self.bound.keeps([*self.charges(), *([] if taken else [(plan, 1)])]):
-            before, alone = self.standing(), self.bound.spent([(plan, 1)])
-            together = self.bound.spent([*self.charges(), *([] if taken else [(plan, 1)])])
+        charges = [*self.charges(), *([] if taken else [(plan, 1)])]
+        if not self.bound.keeps(charges):
+            before, alone, together = self.standing(), self.bound.spent([(plan, 1)]), self.bound.spent(charges)
             raise AccountError(
                 "E0894",
                 f"data set `{self.bound.dataset}` has not so much left",

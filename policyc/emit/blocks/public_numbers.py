@@ -97,11 +97,9 @@ def public_numbers(plan: Plan) -> JsonValue:
         "when the stream starts and how many steps are released is said by the policy, the clock or whoever runs the "
         "plan, not by events"
     )
-    rest = (
-        ""
-        if not counts_suffice(plan)
-        else " Ready counts without gaps say how many by their last row, where whoever runs the plan does not."
-    )
+    rest = ""
+    if counts_suffice(plan):
+        rest = " Ready counts without gaps say how many by their last row, where whoever runs the plan does not."
     return {
         "id": "public_numbers",
         "title": "Public numbers",

@@ -129,7 +129,8 @@ class Arrivals:
 
         Such a step was released by another run, from its own rows.
         """
-        late = sum(self._count(step) for step in self._lengths if self.closed <= step < steps)
+        closed = self.closed
+        late = sum(self._count(step) for step in self._lengths if closed <= step < steps)
         with guarded(self._ledger):
             with self._alone():
                 for name, more in (("taken", -late), ("late", late)) if late else ():
@@ -175,14 +176,10 @@ class Arrivals:
         with suppress(OSError):
             gone = gone or (state.stat().st_size > 0 and not state.read_bytes()[:16].startswith(b"SQLite format 3"))
         if gone:
-            raise LedgerError(
-                "E0840",
-                "what was taken in before cannot be used",
-                where=str(state),
-                because="the file is gone or damaged, which says how much of the rows beside it counts and where their "
-                "source goes on",
-                help="restore the whole folder from a copy; or move it away, if these rows may be left out",
+            reason = (
+                "the file is gone or damaged, which says how much of the rows beside it counts and where their source "
             )
+            raise _unusable(state, f"{reason}goes on")
 
     def _cut(self) -> None:
         """Whatever a killed run wrote and did not take in goes."""
@@ -194,13 +191,8 @@ class Arrivals:
                 os.truncate(file, length)
         missing = [self._file(step) for step, length in self._lengths.items() if not _holds(self._file(step), length)]
         if missing:
-            raise LedgerError(
-                "E0840",
-                "what was taken in before cannot be used",
-                where=str(missing[0]),
-                because="the file is gone or shorter than it was; its step would be released without these rows",
-                help="restore the whole folder from a copy; or move it away, if these rows may be left out",
-            )
+            reason = "the file is gone or shorter than it was; its step would be released without these rows"
+            raise _unusable(missing[0], reason)
 
     def _file(self, step: int) -> Path:
         return self._folder / f"{step}.csv"
@@ -218,6 +210,16 @@ class Arrivals:
             with suppress(sqlite3.Error):  # sqlite may have done so, and the error that is under way is the one to tell
                 self._state.execute("ROLLBACK")
             raise
+
+
+def _unusable(where: Path, because: str) -> LedgerError:
+    return LedgerError(
+        "E0840",
+        "what was taken in before cannot be used",
+        where=str(where),
+        because=because,
+        help="restore the whole folder from a copy; or move it away, if these rows may be left out",
+    )
 
 
 def _holds(file: Path, length: int) -> bool:

@@ -54,6 +54,9 @@ class KafkaSource:
         partitions = self._topic.partitions(self._asker)
         self._cluster = self._topic.cluster(self._asker)
         noted = any(name.endswith(f"/{self._name(partition)}") for name in positions for partition in partitions)
+        if noted and not self._cluster:
+            reason = "its brokers do not say which cluster they are, and what was taken in is of one that did"
+            raise unusable(self.name, reason, "start again: rows that were taken in would be read a second time")
         for partition in partitions:
             low, high = self._topic.answered(partial(self._ends, partition))
             # earlier builds noted a topic's name alone, which other clusters have as well

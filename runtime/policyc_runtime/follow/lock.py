@@ -23,10 +23,7 @@ def followed_alone(ledger: Path) -> Iterator[None]:
     """
     with guarded(ledger):
         handle = os.open(make_private(private_file(ledger, "follow")), os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
-    reason = (
-        "another `policyc follow` takes in its events, or a `policyc run` is under way; two of them would take in half "
-    )
-    reason += "of them each"
+    reason = "another `policyc follow`, or a `policyc run`, takes in its events: two would take in half of them each"
     with _held(handle, fcntl.LOCK_EX, ledger, reason):
         yield
 
@@ -45,7 +42,7 @@ def not_followed(ledger: Path) -> Iterator[None]:
     with guarded(ledger):
         handle = os.open(lock, os.O_RDONLY)
     reason = (
-        "`policyc follow` takes in its events: steps that a run released would lack the rows that it has and that come"
+        "`policyc follow` takes in its events: a run would release steps without the rows that it has and that come"
     )
     with _held(handle, fcntl.LOCK_SH, ledger, reason):
         yield

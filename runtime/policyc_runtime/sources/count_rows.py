@@ -161,9 +161,9 @@ def _check_once(path: Place, places: NDArray[np.int64], *, by_clock: bool) -> No
         remedy = "give every count once"
         if by_clock:
             remedy += (
-                "; where the clock is set back it shows an hour twice, and where it is set forward it leaves one out: "
+                "; a clock that is set back shows an hour twice, and one that is set forward leaves one out: write "
             )
-            remedy += "write moments with their offset, such as `+01:00`"
+            remedy += "moments with their offset, such as `+01:00`"
         raise not_counts("this step and cell come twice", place_of(path, row), remedy)
 
 

@@ -12,7 +12,7 @@ from scripted import BEGIN, HOUR, SECOND, Played, follow, planned
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.follow import clock
-from policyc_runtime.follow.clock import MachineClock
+from policyc_runtime.follow.clock import BLUR, MachineClock
 
 
 @pytest.fixture
@@ -45,7 +45,27 @@ def test_a_clock_that_is_set_back_is_waited_for_until_somebody_says_to_stop(hand
     assert machine.now() == hands["now"]
     answers = iter([False, True])
     assert not machine.wait_until(BEGIN, lambda: next(answers))
-    assert machine.wait_until(hands["now"], lambda: True)
+    assert machine.wait_until(hands["now"] - BLUR, lambda: True)
+
+
+def test_a_wait_ends_at_a_random_moment_within_a_millisecond(
+    hands: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sees a value come learns nothing of how long the work before its wait took."""
+
+    def ticking() -> int:
+        for hand in hands:
+            hands[hand] += 1
+        return hands["now"]
+
+    monkeypatch.setattr(clock.moments, "now", ticking)
+    ends = []
+    for _ in range(500):
+        moment = hands["now"] + 20
+        assert MachineClock().wait_until(moment, lambda: False)
+        ends.append(hands["now"] - moment)
+    assert 0 <= min(ends) < 50 < BLUR - 50 < max(ends) <= BLUR
+    assert abs(sum(ends) / len(ends) - BLUR / 2) < 5 * BLUR / (12 * len(ends)) ** 0.5
 
 
 def test_what_was_not_published_when_it_was_stopped_is_published_later(tmp_path: Path) -> None:

@@ -184,6 +184,11 @@ def test_a_start_is_proposed_from_which_few_steps_are_over(tmp_path):
     assert (ended.returncode, "error[E0865]" in ended.stderr) == (1, True), ended.stderr
     proposed = datetime.datetime.fromisoformat(re.search("`--start ([^`]+)`", ended.stderr)[1])
     assert before < proposed.replace(tzinfo=datetime.UTC) <= datetime.datetime.now(datetime.UTC)
+    taken = subprocess.run(
+        [*COMMAND, "--output", "out.csv", "--start", proposed.isoformat()],
+        cwd=tmp_path, input="", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (taken.returncode, "of 4 steps are published" in taken.stderr) == (0, True), taken.stderr
 
 
 @pytest.mark.parametrize(("start", "begins"), [("2026-01-01", "began"), ("2999-01-01", "begins")])

@@ -301,6 +301,20 @@ def test_topics_of_two_clusters_are_two(cluster):
         assert lines == rows
 
 
+def test_brokers_that_do_not_say_which_they_are_are_no_others(cluster, monkeypatch):
+    """Rows would be read twice, or values lie among events."""
+    cluster.send("in12", ["x"])
+    source = KafkaSource(cluster.topic("in12"))
+    source.begin({})
+    noted = {source._place(partition): 0 for partition in source._next}
+    source.close()
+    monkeypatch.setattr(Topic, "cluster", lambda *_: "")
+    with pytest.raises(DataError, match="cannot be used") as refused:
+        KafkaSource(cluster.topic("in12")).begin(noted)
+    assert "which cluster they are" in str(refused.value.because)
+    assert one_topic(cluster.topic("in12"), cluster.topic("in12"))
+
+
 def test_positions_that_earlier_builds_noted_are_gone_on_from(cluster):
     """They have the topic's name alone."""
     cluster.send("in10", ["x"])

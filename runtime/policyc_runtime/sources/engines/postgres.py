@@ -101,9 +101,8 @@ class PostgresTable(RemoteTable):
             )
         tables = [value for name, value in query if name == "table"]
         host = parts.netloc.rpartition("@")[2]
-        apart = all(HOST.fullmatch(one) for one in host.split(",")) and not set(parts.path + "".join(tables)) & set(
-            ";=?"
-        )
+        signs = set(parts.path + "".join(tables)) & set(";=?")
+        apart = all(HOST.fullmatch(one) for one in host.split(",")) and not signs
         named = len(tables) == 1 and all(tables[0].split("."))
         if parts.scheme not in SCHEMES or not named or not apart or "\0" in text:
             # it is not shown: of what is no address nobody knows where its password stands
@@ -114,9 +113,7 @@ class PostgresTable(RemoteTable):
                 f"write it as `{FORM}`; a password is better kept in `~/.pgpass` or PGPASSWORD",
             )
         rest = "&".join(pair for pair in parts.query.split("&") if unquote(pair.partition("=")[0]) != "table")
-        address = (
-            f"postgresql://{parts.netloc}{parts.path}?{rest}"  # the rest as it stands: libpq takes a `+` for itself
-        )
+        address = f"postgresql://{parts.netloc}{parts.path}?{rest}"  # libpq takes a `+` for itself
         return cls(address, tables[0], f"postgresql://{host}{parts.path}?table={tables[0]}")
 
     @contextmanager
