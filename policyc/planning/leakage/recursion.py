@@ -11,6 +11,7 @@ Source: CAO17 for k = 1. Larger lags are ours.
 from __future__ import annotations
 
 import math
+import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
@@ -184,10 +185,7 @@ def _prior(epsilons: Floats, matrices: LossesLike, lags: Lags, digits: int = FIN
     def passed_on(t: int, lag: int, leaked: float) -> float:
         return side.loss(t, lag)(leaked) if leaked <= most else leaked
 
-    def add(a: float, b: float) -> float:
-        return a + b
-
-    return inherited(epsilons, side, lag_set(lags), passed_on, add, even=True, digits=digits, most=most)[0]
+    return inherited(epsilons, side, lag_set(lags), passed_on, operator.add, even=True, digits=digits, most=most)[0]
 
 
 def _posterior(
