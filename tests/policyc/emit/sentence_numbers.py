@@ -1283,6 +1283,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"[eE]vents of one user beyond {N} in a step", per_step),
     (rf"have more than {N} events? in a step", per_step),
     (rf"the first {N} events of a step", per_step),
+    (rf"events in a step the first {N} count", per_step),
     (rf"only .*(?:and|count:?) {N} events? in a step count", per_step),
     (rf"^{N} % more error than the one chosen", compared("%")),
     (rf"^{N} % less error than the one chosen", compared("less")),

@@ -20,6 +20,10 @@ deliver realtime
 """
 USER = "user_level(epsilon = 9.0, delta = 1e-6, neighbors = add_remove)"
 SPENT = "release spent = sum(s.money, clamp = 0 .. 5) by place"
+WITHIN = "w_event(epsilon = 9.0, window = 2 steps)\ntarget user_level(epsilon = 9.0, delta = 0, neighbors = add_remove, per = 1h)"
+ASSUMED = """correlation none(evidence = "e")
+participation at_most(1 step, per = 1h, per_step = 2, assumed = "two doors")
+mechanism budget_distribution()"""
 LAST, FIRST = "the last counts: it says the `place`", "the first counts: it says the `place`"
 
 
@@ -37,6 +41,7 @@ LAST, FIRST = "the last counts: it says the `place`", "the first counts: it says
         ),
         ("", "event_level(epsilon = 9.0)", 'correlation none(evidence = "e")', LAST, [0, 0, 1]),
         (SPENT, "event_level(epsilon = 9.0)", 'correlation none(evidence = "e")', FIRST, [1, 0, 0]),
+        ("", WITHIN, ASSUMED, "the first 2 count", [1, 1, 0]),
     ],
 )
 def test_the_page_says_which_event_counts(
