@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -10,17 +11,35 @@ import typer
 PolicyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A policy, such as traffic.policy.")]
 
 
+ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
 def _directory(named: Path) -> Path:
     """The directory of a plan that is named by its `plan.json`."""
-    return named.parent if named.name == "plan.json" else named
+    if named.name == "plan.json":
+        return named.parent
+    if named.is_file():
+        raise typer.BadParameter(f"{named} is a file: name the directory that `policyc compile` wrote")
+    return named
+
+
+def _file(named: Path | None) -> Path | None:
+    """A file of this machine; an address is not repeated, as a password may stand in it."""
+    if named is not None and ADDRESS.match(str(named)) and not named.parent.is_dir():
+        raise typer.BadParameter("this is an address: name a file of this machine")
+    return named
 
 
 PlanDirectory = Annotated[
     Path, typer.Argument(metavar="DIR", help="What `policyc compile` wrote.", callback=_directory)
 ]
 LedgerOption = Annotated[
-    Path | None, typer.Option("--ledger", metavar="FILE", help="The ledger. Default: ledger.sqlite in DIR.")
+    Path | None,
+    typer.Option("--ledger", metavar="FILE", help="The ledger. Default: ledger.sqlite in DIR.", callback=_file),
 ]
 AccountOption = Annotated[
-    Path | None, typer.Option("--account", metavar="FILE", help="The account of the data set that the policy names.")
+    Path | None,
+    typer.Option(
+        "--account", metavar="FILE", help="The account of the data set that the policy names.", callback=_file
+    ),
 ]

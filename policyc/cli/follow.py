@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import signal
 import sys
@@ -140,7 +142,7 @@ def _source(name: str, properties: Mapping[str, str]) -> Source:
     from policyc_runtime.follow.standard_input import StandardInput
 
     if name == "-":
-        _require_open(sys.stdin, "--input")
+        _require_open(sys.stdin, "--input", os.O_WRONLY)
         return StandardInput()
     if not name.startswith(KAFKA):
         raise typer.BadParameter("events come from `-`, standard input, or kafka://host/topic", param_hint="--input")
@@ -181,13 +183,16 @@ def _sinks(names: list[str], properties: Mapping[str, str], stopping: Callable[[
             yield KafkaSink(topic, stopping)
         else:
             if name == "-":
-                _require_open(sys.stdout, "--output")
+                _require_open(sys.stdout, "--output", os.O_RDONLY)
             yield StandardOutput() if name == "-" else FileSink(name)
 
 
-def _require_open(stream: TextIO | None, option: str) -> None:
-    """Nothing when a standard stream is there: the number of a closed one is that of the next file, say the ledger."""
-    if stream is None:
+def _require_open(stream: TextIO | None, option: str, never: int) -> None:
+    """Nothing when a standard stream is there: the number of a closed one is that of the next file, say the ledger.
+
+    `never` is how it may not be opened: for reading alone, or for writing alone.
+    """
+    if stream is None or fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == never:
         raise typer.BadParameter("`-` is closed here: nothing is read from it or written to it", param_hint=option)
 
 
@@ -219,12 +224,16 @@ def _properties(file: Path | None) -> dict[str, str]:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise typer.BadParameter("this file is no text: write `name = value` a line", param_hint="--kafka") from None
-    lines = [line.strip() for line in text.splitlines()]
-    for number, line in enumerate(lines, 1):
-        if line and not line.startswith("#") and "=" not in line:
-            raise typer.BadParameter(f"line {number} has no `=`: write `name = value` a line", param_hint="--kafka")
-    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    told = {}
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        name, sign, value = line.partition("=")
+        if line.startswith("#") or not line:
+            continue
+        if not sign or not name.strip():
+            lacks = "no name before its `=`" if sign else "no `=`"
+            raise typer.BadParameter(f"line {number} has {lacks}: write `name = value` a line", param_hint="--kafka")
+        told[name.strip()] = value.strip()
+    return told
 
 
 @lru_cache(maxsize=1)
@@ -265,12 +274,14 @@ def _say(
     from policyc_runtime.sources.moments import iso_moment
 
     if metrics is not None:
+        at = "" if account is None else f"the account {account}: "
         try:
             standing = None if account is None else _standing(account, account.stat().st_mtime_ns)
+            at = ""
             write_metrics(metrics, plan.policy.name, followed, done, times, standing)
         except (OSError, KernelError) as error:  # values are published without them
             said = error.strerror if isinstance(error, OSError) else str(error)
-            _tell(f"warning: {metrics} is not written: {said}")
+            _tell(f"warning: {metrics} is not written: {at}{said}")
     if followed is None:
         of_all = "" if plan.stream.horizon is None else f" of {plan.stream.horizon:,}"
         now = time.time_ns() // 1000

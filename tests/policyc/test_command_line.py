@@ -368,6 +368,17 @@ def test_wrong_usage_exits_2(tmp_path):
     gaps = policyc("run", "x.plan", "--input", "e.csv", "--output", "o.csv", "--gaps", "zero", cwd=tmp_path)
     assert gaps.returncode == 2
     assert "with `--counts`" in gaps.stderr
+    (tmp_path / "e.csv").write_text("a,b\n")
+    swapped = policyc("run", "e.csv", "--input", "x.plan", "--output", "o.csv", cwd=tmp_path)
+    assert (swapped.returncode, "e.csv is a file: name the directory" in swapped.stderr) == (2, True)
+    for option in ("--ledger", "--account"):
+        address = (option, "postgresql://me:S3CRET@host/db")
+        away = policyc("run", "x.plan", "--input", "e.csv", "--output", "o.csv", *address, cwd=tmp_path)
+        assert (away.returncode, "name a file of this machine" in away.stderr, "S3CRET" in away.stderr) == (
+            2,
+            True,
+            False,
+        )
 
 
 def test_a_certificate_is_signed_and_checked(fleet):

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import PRIVATE_MODE, sync_directory
@@ -47,14 +47,16 @@ class Arrivals:
         self._ledger = ledger
         self._columns = tuple(columns)
         self._folder = make_private(private_file(ledger, "arrivals"))
-        with guarded(ledger):
+        with self._guarded():
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._require_state()
             self._state = sqlite3.connect(self._folder / STATE, isolation_level=None)
+            if self._found("PRAGMA quick_check") != [("ok",)]:
+                raise self._unknown()
             self._state.execute("PRAGMA synchronous = EXTRA")
             self._state.executescript(SCHEMA)
             (self._folder / STATE).chmod(PRIVATE_MODE)
-            self._lengths = dict(self._state.execute("SELECT step, bytes FROM length").fetchall())
+            self._lengths = dict(self._found("SELECT step, bytes FROM length"))
             self._cut()
 
     def __enter__(self) -> Self:
@@ -71,21 +73,19 @@ class Arrivals:
     @property
     def positions(self) -> dict[str, int]:
         """Where each part of the source goes on."""
-        return dict(self._state.execute("SELECT source, next FROM position").fetchall())
+        return dict(self._found("SELECT source, next FROM position"))
 
     def number(self, name: str) -> int:
         """A count that is kept: `closed` steps, `taken`, `late` and `unusable` rows; 0 before any."""
-        row = self._state.execute("SELECT value FROM number WHERE name = ?", (name,)).fetchone()
-        return int(row[0]) if row else 0
+        return int(sum(value for (value,) in self._found("SELECT value FROM number WHERE name = ?", name)))
 
     def published(self, sink: str) -> int:
         """How many steps are noted as published there."""
-        row = self._state.execute("SELECT steps FROM published WHERE sink = ?", (sink,)).fetchone()
-        return int(row[0]) if row else 0
+        return int(sum(steps for (steps,) in self._found("SELECT steps FROM published WHERE sink = ?", sink)))
 
     def note_published(self, sink: str, steps: int) -> None:
         """Note how many steps are published there."""
-        with guarded(self._ledger):
+        with self._guarded():
             self._state.execute("INSERT OR REPLACE INTO published VALUES (?, ?)", (sink, steps))
 
     def take(self, rows: Mapping[int, Sequence[Fields]], unusable: int, positions: Mapping[str, int]) -> None:
@@ -93,7 +93,7 @@ class Arrivals:
         closed = self.closed
         open_rows = {step: part for step, part in rows.items() if step >= closed}
         late = sum(len(part) for step, part in rows.items() if step < closed)
-        with guarded(self._ledger):
+        with self._guarded():
             lengths = {step: self._append(step, part) for step, part in open_rows.items()}
             with self._alone():
                 self._state.executemany("INSERT OR REPLACE INTO length VALUES (?, ?)", list(lengths.items()))
@@ -106,7 +106,7 @@ class Arrivals:
 
     def close_steps(self, steps: int) -> None:
         """The first so many steps are closed from now on."""
-        with guarded(self._ledger), self._alone():
+        with self._guarded(), self._alone():
             self._set("closed", max(steps, self.closed))
 
     def rows(self, steps: int) -> Path:
@@ -115,7 +115,7 @@ class Arrivals:
         if len(known) == 1:
             return self._file(known[0])
         together = self._folder / "rows.csv"
-        with guarded(self._ledger), os.fdopen(_private(together, os.O_TRUNC), "wb") as out:
+        with self._guarded(), os.fdopen(_private(together, os.O_TRUNC), "wb") as out:
             out.write(self._header)
             for step in known:
                 with self._file(step).open("rb") as rows:
@@ -131,7 +131,7 @@ class Arrivals:
         """
         closed = self.closed
         late = sum(self._count(step) for step in self._lengths if closed <= step < steps)
-        with guarded(self._ledger):
+        with self._guarded():
             with self._alone():
                 for name, more in (("taken", -late), ("late", late)) if late else ():
                     self._set(name, self.number(name) + more)
@@ -176,10 +176,12 @@ class Arrivals:
         with suppress(OSError):
             gone = gone or (state.stat().st_size > 0 and not state.read_bytes()[:16].startswith(b"SQLite format 3"))
         if gone:
-            reason = (
-                "the file is gone or damaged, which says how much of the rows beside it counts and where their source "
-            )
-            raise _unusable(state, f"{reason}goes on")
+            raise self._unknown()
+
+    def _unknown(self) -> LedgerError:
+        """The refusal of rows of which nobody knows which were taken in."""
+        reason = "the file is gone or damaged, which says how much of the rows beside it counts and where their source "
+        return _unusable(self._folder / STATE, f"{reason}goes on")
 
     def _cut(self) -> None:
         """Whatever a killed run wrote and did not take in goes."""
@@ -199,6 +201,21 @@ class Arrivals:
 
     def _set(self, name: str, value: int) -> None:
         self._state.execute("INSERT OR REPLACE INTO number VALUES (?, ?)", (name, value))
+
+    def _found(self, query: str, *given: str) -> list[Any]:
+        with self._guarded():
+            return self._state.execute(query, given).fetchall()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Turns errors of the state and of the file system into refusals."""
+        with guarded(self._ledger):
+            try:
+                yield
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:
+                raise self._unknown() from None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

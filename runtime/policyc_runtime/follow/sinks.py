@@ -8,9 +8,10 @@ read. In a pipe nobody can look; there the lines of one call may come twice, the
 from __future__ import annotations
 
 import os
+import select
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from policyc_runtime.errors import ReleaseError
@@ -75,7 +76,10 @@ class StandardOutput:
         left = memoryview(self._text)
         try:
             while left:
-                left = left[os.write(self._descriptor, left) :]
+                with suppress(BlockingIOError):  # whoever reads may have made it so
+                    left = left[os.write(self._descriptor, left) :]
+                    continue
+                select.select([], [self._descriptor], [])
             if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 os.fsync(self._descriptor)
         except OSError as error:

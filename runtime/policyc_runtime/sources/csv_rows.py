@@ -32,6 +32,15 @@ class CsvRows(NamedTuple):
     blank: int
 
 
+FAULTS = {  # by what duckdb says of a file
+    "unterminated quote": "a quoted value does not end",
+    "Expected Number of Columns": "a row has another number of columns than the first row",
+    "Maximum line size": "a row is longer than two million bytes",
+    "GZIP": "it is not gzip to its end, or something stands behind that",
+    "invalid state": "a quote stands inside a value, or some rows end in CR LF and some in LF",
+}
+
+
 def look_through(file: Path, *, zipped: bool, pieces: int | None = None) -> CsvRows:
     """Count the rows of a file, to its end or in its first pieces.
 

@@ -141,6 +141,8 @@ def opened(descriptor: int) -> str:
 
 def not_there(path: Path) -> str:
     """What to do about a name that is no file's."""
+    if path == Path("-"):
+        return "a run reads files: write what comes on standard input to one; or take it in with `policyc follow`"
     return "patterns are not read: name the folder of the files" if PATTERN & set(path.name) else "check the name"
 
 

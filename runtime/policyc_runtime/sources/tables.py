@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TextIO, TypeAlias
 from policyc_runtime.errors import DataError
 from policyc_runtime.files import is_full
 from policyc_runtime.sources.connection import connect as connect  # noqa: PLC0414  for all who read one
-from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
+from policyc_runtime.sources.csv_rows import FAULTS, CsvRows, NotTextError, first_no_text, look_through
 from policyc_runtime.sources.engines.remote import RemoteTable
 from policyc_runtime.sources.engines.session import DuckDBSession, Session
 from policyc_runtime.sources.folders import PARQUET, folder_table, open_folder, parquet_files, place_in, torn_file
@@ -110,17 +110,13 @@ def reading(place: Place) -> Iterator[None]:
         where = f"{path}: line {line[1]}" if line else str(path)
         if ("not utf-8" in text.lower() or "unicode" in text.lower()) and not _has_types(path):
             raise _no_text(path) from None
-        if "unterminated quote" in text:
-            reason = "a quoted value does not end"
-        elif "Expected Number of Columns" in text:
-            reason = "a row has another number of columns than the first row"
-        elif path == MEMORY:
+        if path == MEMORY:
             reason = "its columns cannot be read to their end"
         elif is_parquet(path):
             torn = torn_file(path)
             reason, where = f"{'it' if torn else 'a file of it'} is not a whole Parquet file", str(torn or path)
         else:
-            reason = "it is not well-formed CSV"
+            reason = next((why for said, why in FAULTS.items() if said in text), "it is not well-formed CSV")
         raise unreadable(path, reason, "repair the file, or write it again", where) from None
 
 

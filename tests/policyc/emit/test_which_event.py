@@ -20,7 +20,8 @@ deliver realtime
 """
 USER = "user_level(epsilon = 9.0, delta = 1e-6, neighbors = add_remove)"
 SPENT = "release spent = sum(s.money, clamp = 0 .. 5) by place"
-WITHIN = "w_event(epsilon = 9.0, window = 2 steps)\ntarget user_level(epsilon = 9.0, delta = 0, neighbors = add_remove, per = 1h)"
+WITHIN = """w_event(epsilon = 9.0, window = 2 steps)
+target user_level(epsilon = 9.0, delta = 0, neighbors = add_remove, per = 1h)"""
 ASSUMED = """correlation none(evidence = "e")
 participation at_most(1 step, per = 1h, per_step = 2, assumed = "two doors")
 mechanism budget_distribution()"""

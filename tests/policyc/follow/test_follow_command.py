@@ -252,7 +252,8 @@ def test_metrics_that_cannot_be_written_stop_nothing(tmp_path, capsys):
     (tmp_path / "m").mkdir()
     for metrics, account in (("m", None), ("new", tmp_path / "gone")):
         _say(plan, tmp_path / metrics, account, Followed(0, 1, 0, 0, 0), times, 1, 1)
-        assert f"warning: {tmp_path / metrics} is not written" in capsys.readouterr().err
+        said = "Is a directory" if account is None else f"the account {account}: No such file or directory"
+        assert f"warning: {tmp_path / metrics} is not written: {said}" in capsys.readouterr().err
 
 
 def test_what_is_left_of_an_account_is_read_again_when_it_changes(tmp_path):
@@ -280,11 +281,20 @@ def test_properties_are_lines_of_text(tmp_path):
     with pytest.raises(typer.BadParameter, match="`name = value` a line"):
         _properties(tmp_path / "p")
 
+    (tmp_path / "p").write_text("= N0SECRET\n")
+    with pytest.raises(typer.BadParameter, match=r"line 1 has no name before its `=`: write `name = value` a line$"):
+        _properties(tmp_path / "p")
+
 
 def test_a_closed_standard_stream_is_refused():
-    """Its number would be that of a file of the ledger, which values would be written to."""
+    """Its number would be that of a file of the ledger, which values would be written to; or it goes the other way."""
     with pytest.raises(typer.BadParameter, match="closed"):
-        _require_open(None, "--output")
+        _require_open(None, "--output", os.O_RDONLY)
+    with open("/dev/null", "rb") as readable, open("/dev/null", "wb") as writable:  # noqa: PTH123
+        for stream, never in ((readable, os.O_RDONLY), (writable, os.O_WRONLY)):
+            with pytest.raises(typer.BadParameter, match="closed"):
+                _require_open(stream, "--output", never)
+            _require_open(stream, "--output", os.O_WRONLY - never)
 
 
 @pytest.mark.law

@@ -270,6 +270,19 @@ def test_a_password_in_an_address_is_refused_and_not_repeated():
     assert "secret" not in f"{refused.value} {refused.value.because} {refused.value.help}"
 
 
+@pytest.mark.parametrize("hosts", ["host:0", "host:65536", "host:abc", "host:", "good:9092,host:-1", "[::1]:x"])
+def test_what_is_no_port_is_refused_at_once(hosts):
+    """And not asked for half a minute."""
+    with pytest.raises(DataError, match="cannot be used") as refused:
+        Topic.of(f"kafka://{hosts}/in", {})
+    assert "is no port" in str(refused.value.because)
+
+
+@pytest.mark.parametrize("hosts", ["host", "host:9092", "a:1,b:65535", "[::1]", "[::1]:9092"])
+def test_hosts_have_ports_or_none(hosts):
+    assert Topic.of(f"kafka://{hosts}/in", {}).hosts == hosts
+
+
 @pytest.mark.parametrize("behind", ["?password=s3cr3t", ";sasl.password=s3cr3t"])
 def test_what_stands_behind_a_topic_is_not_repeated(behind):
     with pytest.raises(DataError) as refused:

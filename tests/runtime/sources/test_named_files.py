@@ -143,6 +143,8 @@ def test_a_row_that_is_too_long_is_not_passed_over(quoted: bool, more: str) -> N
         (ROWS.format("EWR", "EWR").encode("utf-16"), "not UTF-8"),
         (ROWS.format("EWR", "EWR") + "c,2013-01-01T10:00:00\n", "another number of columns"),
         (ROWS.format("EWR", "EWR") + "c,2013-01-01T10:00:00,EWR,1\n", "another number of columns"),
+        (ROWS.format("EWR", "EWR").replace("\n", "\r\n", 2), "some rows end in CR LF and some in LF"),
+        (ROWS.format("EWR", "EWR") + f"{'c' * 2_100_000},2013-01-01T10:00:00,EWR\n", "longer than two million bytes"),
     ],
 )
 def test_what_is_no_table_is_refused(text: str | bytes, reason: str) -> None:
@@ -150,13 +152,16 @@ def test_what_is_no_table_is_refused(text: str | bytes, reason: str) -> None:
     assert reason in str(refused(rows(text)).because)
 
 
-@pytest.mark.parametrize("damage", ["cut", "checked", "parquet"])
+@pytest.mark.parametrize("damage", ["cut", "checked", "filled", "parquet"])
 def test_a_file_that_is_cut_off_is_refused(damage: str) -> None:
     """Half a gzip file, one with another checksum, half a Parquet file."""
     text = "tailnum,departed_at,origin\n" + "".join(f"u{n},2013-01-01T08:00:00,EWR\n" for n in range(5000))
     packed = gzip.compress(text.encode())
     if damage == "cut":
         file = rows(packed[: len(packed) // 2], "x.csv.gz")
+    elif damage == "filled":
+        file = rows(packed + bytes(100), "x.csv.gz")
+        assert "something stands behind" in str(refused(file).because)
     elif damage == "checked":
         file = rows(packed[:-8] + b"\1\2\3\4" + packed[-4:], "x.csv.gz")
     else:
