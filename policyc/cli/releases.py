@@ -82,7 +82,6 @@ def run(
     from policyc.emit import require_signed, require_unchanged
     from policyc.emit.run_report import MOST_STEPS, require_places
     from policyc.emit.run_summary import render_run, run_record
-    from policyc_runtime.follow.lock import not_followed
     from policyc_runtime.ledger_seal import LEDGER, PIN
     from policyc_runtime.output import write_release
     from policyc_runtime.plan import load_plan
@@ -96,7 +95,7 @@ def run(
     require_signed(directory, plan)
     if not no_report:
         require_places(plan, output)
-    with not_followed(ledger or directory / LEDGER), shown_progress("releasing") as progress:
+    with shown_progress("releasing") as progress:
         released = release(
             plan,
             input_file,

@@ -20,6 +20,7 @@ from policyc_runtime import carried
 from policyc_runtime.account_of_run import reach, spend
 from policyc_runtime.begun_files import BegunFiles
 from policyc_runtime.errors import DataError, LedgerError
+from policyc_runtime.follow.lock import not_followed
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import Checkpoint, FoundFile, read_checkpoint, way_to
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded
@@ -38,7 +39,7 @@ from policyc_runtime.sources.count_rows import Gaps
 from policyc_runtime.sources.counts import require_counts_suffice
 from policyc_runtime.sources.engines.remote import Engine
 from policyc_runtime.sources.given_data import Data, Held, check_choices, check_data, held, remote_of
-from policyc_runtime.sources.memory import Rows
+from policyc_runtime.sources.memory import CheckedRows, Rows
 from policyc_runtime.sources.moments import agreed_start, says_zone, step_times
 from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import says_simulated
@@ -90,8 +91,7 @@ def release(
         pin: the file by which the plan's directory names its one ledger, so that no run draws the same steps on
             another. Default: `ledger.pin` in the directory that the plan was loaded from. A plan that was not must be
             given one file for all its runs, or None: the caller then sees to it that it has one ledger.
-        account: that of the plan's data set, where it names one; what the plan tells is entered there before any noise
-            is drawn for real events.
+        account: of the plan's data set, where it names one; what the plan tells is entered there before noise is drawn.
         progress: called with (steps done, steps in all).
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
@@ -103,8 +103,8 @@ def release(
     Raises:
         PlanRejectedError: the plan does not keep its promise.
         DataError: the data does not fit the plan.
-        LedgerError: the ledger is lost, altered, an older copy, busy, of another plan, or the plan has another one;
-            nobody says which one it has; data of a released step changed.
+        LedgerError: the ledger is lost, altered, an older copy, busy, followed, of another plan, or the plan has
+            another one; nobody says which one it has; data of a released step changed.
         AccountError: the account of the data set is not named, or has not so much left.
         ReleaseError: the output cannot be written, or no values satisfy the constraints.
         ValueError, TypeError: `plan`, `gaps`, `engine` or `steps` is none of what they may be.
@@ -118,6 +118,8 @@ def release(
     pinned = _own_pin(plan, ledger) if isinstance(pin, EllipsisType) else pin and Path(pin)
     source = randomness or SystemRandomness()
     with ExitStack() as stack:
+        if not isinstance(events_or_counts, CheckedRows):  # which `follow` has taken in
+            stack.enter_context(not_followed(Path(ledger)))
         data = remote or stack.enter_context(held(events_or_counts))
         simulated = isinstance(data, Rows) and says_simulated(data)
         outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
@@ -146,10 +148,8 @@ def release(
             folder = stack.enter_context(spill_folder(book.path))
         spill = folder if not counts or carried.looks_at_few(plan) else None
         kept = latest if outputs and not book.first and carried.lets_go(plan) else None
-        if continued:
-            raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
-        else:
-            raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
+        read = _carried_on if continued else _read
+        raw = read(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
         if raw.dropped is not None:
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)

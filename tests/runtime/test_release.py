@@ -366,9 +366,14 @@ def test_a_table_in_memory_begins_no_ledger(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="a DataFrame is neither a file, nor a table, nor counts"):
         release(make_plan(), DataFrame(), tmp_path / "l", pin=None)  # type: ignore[arg-type]
-    rows = [{"tailnum": "a", "departed_at": "2013-01-11T08:00:00"}]
-    with pytest.raises(DataError, match="a list of rows is neither a file, nor a table, nor counts"):
-        release(make_plan(), rows, tmp_path / "l", pin=None)  # type: ignore[arg-type]
+    row = {"tailnum": "a", "departed_at": "2013-01-11T08:00:00"}
+    record = np.array([tuple(row.values())], dtype=[(name, "U20") for name in row])
+    columns = {name: [value] for name, value in row.items()}
+    for events in ([row], [tuple(row.values())], columns, record, b"tailnum", np.array([np.datetime64("2013-01-11")])):
+        with pytest.raises(DataError, match="of events is neither a file, nor a table, nor counts"):
+            release(make_plan(), events, tmp_path / "l", pin=None)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="^an int is neither a file, nor a table, nor counts"):
+        release(make_plan(), 3, tmp_path / "l", pin=None)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeAlias, get_args
 
@@ -65,16 +65,28 @@ def check_data(data: Data) -> None:
             raise DataError("E0810", "the data cannot be read", because="no file is named", help="name the file")
         require_here(data)
         return
-    named = isinstance(data, Sequence) and len(data) > 0 and isinstance(data[0], Mapping)
+    named = isinstance(data, np.ndarray | Mapping | Sequence) and _has_events(data)
+    kind = type(data).__name__
+    kind = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
     if named or not isinstance(data, CheckedRows | np.ndarray | Mapping | Sequence | ArrowStream):
         raise DataError(
             "E0818",
-            f"a {type(data).__name__}{' of rows' if named else ''} is neither a file, nor a table, nor counts",
+            f"{kind}{' of events' if named else ''} is neither a file, nor a table, nor counts",
             where="events_or_counts",
             because="events are read from a file, or from a table with `__arrow_c_stream__`; counts in memory are an "
             "array (steps, cells), or one a release",
             help="hand over a table of polars, pandas 2.2, pyarrow or duckdb, or write the events to a Parquet file",
         )
+
+
+def _has_events(data: NDArray[Any] | Mapping[str, object] | Sequence[object]) -> bool:
+    """Whether rows or columns are those of events: of texts, moments, or records with names."""
+    for one in data.values() if isinstance(data, Mapping) else [data]:
+        with suppress(ValueError):  # of rows of different lengths, which are looked at as counts
+            values = np.asarray(one)
+            if values.dtype.kind in "SUVMm" or any(isinstance(value, Mapping) for value in values.flat[:1]):
+                return True
+    return False
 
 
 @contextmanager

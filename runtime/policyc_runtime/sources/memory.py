@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.arrow_names import column_names
 from policyc_runtime.sources.engines.remote import RemoteTable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from duckdb import DuckDBPyConnection
 
 MEMORY = Path("the table in memory")
@@ -41,6 +43,23 @@ class _Handed:
         return capsule
 
 
+def _at_fault(handed: Any) -> str | None:
+    """The name of the first column that does not come by itself either; None where nobody can ask for one."""
+    import duckdb
+
+    names: Iterable[object] = getattr(handed, "column_names", getattr(handed, "columns", ()))
+    for name in map(str, names):
+        try:
+            one = handed.select([name]) if hasattr(handed, "select") else handed[[name]]
+        except Exception:  # whatever kind of table it is
+            return None
+        try:
+            duckdb.connect().from_arrow(_Handed(one)).fetchall()
+        except Exception:  # their messages may quote data
+            return name
+    return None
+
+
 class HeldTable:
     """The rows of a table, held as long as a run lasts: streams that can be read once alone are, and nothing changes.
 
@@ -58,11 +77,17 @@ class HeldTable:
             connection.execute(f"CREATE TABLE held AS FROM {HANDED}")
             connection.unregister(HANDED)
         except (duckdb.Error, ImportError, RuntimeError, ValueError, TypeError):  # their messages may quote data
+            reason = "it hands over no table of columns by the Arrow protocol that can be read to its end"
+            if (one := _at_fault(handed)) is not None:
+                reason = (
+                    f"column `{one}` is not handed over by the Arrow protocol: it stands there twice, or holds other "
+                )
+                reason += "things than text, numbers and moments"
             raise DataError(
                 "E0810",
                 "the data cannot be read",
                 where=str(MEMORY),
-                because="it hands over no table of columns by the Arrow protocol that can be read to its end",
+                because=reason,
                 help="hand over a table of text, numbers and moments, or write it to a Parquet file and name that; "
                 "pandas needs pyarrow for it",
             ) from None

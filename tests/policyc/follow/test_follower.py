@@ -211,6 +211,8 @@ def test_a_second_follow_is_refused(tmp_path):
     with followed_alone(tmp_path / "l"), pytest.raises(LedgerError, match="followed already") as refused:
         follow(plan, tmp_path, Played([END]))
     assert refused.value.code == "E0824"
+    with followed_alone(tmp_path / "l"), pytest.raises(LedgerError, match="followed already"):
+        release(plan, tmp_path / "events.csv", tmp_path / "l", pin=None)  # a run from Python is none beside it, either
     with followed_alone(tmp_path / "l"):
         pass
 

@@ -43,6 +43,25 @@ participation at_most(6 steps, BOUND)
 """
 
 
+FINE = {"rider": ["a", "b"], "at": ["2026-01-01T00:30", "2026-01-01T01:30"], "town": ["A", "B"]}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pandas, twice", "pyarrow", "pyarrow, a number"])
+def test_a_column_that_cannot_be_handed_over_is_named(kind: str, tmp_path: Path) -> None:
+    """Objects, names that stand there twice, and types that duckdb has none for: which one, and nothing of its rows."""
+    pandas = pytest.importorskip("pandas")
+    table: Any = {
+        "pandas": lambda: pandas.DataFrame({**FINE, "more": [1, "S3CRET"]}),
+        "pandas, twice": lambda: pandas.DataFrame([["a", 1, 2]], columns=["at", "more", "more"]),
+        "pyarrow": lambda: pa.table({**FINE, "more": pa.array([1, 2], pa.decimal256(60, 2))}),
+        "pyarrow, a number": lambda: pa.table({**FINE, "more": pa.array(np.zeros(2, dtype=np.float16))}),
+    }[kind]()
+    with pytest.raises(DataError, match="the data cannot be read") as refused:
+        release(plan_of(tmp_path), table, tmp_path / "l", pin=None)
+    assert str(refused.value.because).startswith("column `more` is not handed over")
+    assert "S3CRET" not in f"{refused.value} {refused.value.because} {refused.value.help}"
+
+
 class Stream:
     """A table as libraries hand it over; of a reader, once alone."""
 
