@@ -14,8 +14,13 @@ from policyc_runtime.account import Account
 from policyc_runtime.account_file import RESTORE, unusable
 from policyc_runtime.account_reader import account_plan
 from policyc_runtime.errors import AccountError
+from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SYSTEM
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.ledger_seal import not_as_left
+from policyc_runtime.published_values import NOT_A_RELEASE
+from policyc_runtime.sources.given_data import Held
+from policyc_runtime.sources.memory import Rows
+from policyc_runtime.sources.simulated import SIMULATED, all_simulated
 
 
 def require_dataset(plan: Plan) -> None:
@@ -37,13 +42,28 @@ def older_requests(plan: Plan, account: str | Path) -> list[str]:
         return [digest for digest in others if account_plan(opened.plans[digest]).policy.name == plan.policy.name]
 
 
-def spend(plan: Plan, account: str | Path | None, book: LedgerReader) -> None:
+def spend(plan: Plan, account: str | Path | None, book: LedgerReader, drawn: str, data: Held) -> None:
     """Enter that a plan is run on a ledger, where it names a data set; before any noise is drawn.
 
+    Noise that is `drawn` from a seed, and such for events that are all simulated, tells nothing of anybody.
+
     Raises:
-        AccountError: it names one, and no account is named, or the reverse; or as `Account.spend` says.
+        AccountError: it names one, and no account is named, or the reverse; or as `Account.spend` says; E0896, some
+            events say that they are simulated, and others do not.
         LedgerError: E0848, a copy of the ledger has gone on.
     """
+    marked = drawn == ON_SIMULATED_EVENTS and plan.stream.dataset is not None
+    if marked and not (isinstance(data, Rows) and all_simulated(data)):
+        raise AccountError(
+            "E0896",
+            f"the account of data set `{plan.stream.dataset}` would not know of this run",
+            where=str(data),
+            because=f"there is a column `{SIMULATED}`, as of simulated events, which spend nothing, and not every row "
+            f"has `{NOT_A_RELEASE}` in it; nothing was drawn",
+            help="leave that column out; simulated events are what `policyc simulate --events FILE` writes, alone",
+        )
+    if drawn != SYSTEM:
+        return
     begun = bool(book.state.entries)
     if account is not None:
         require_dataset(plan)

@@ -41,8 +41,8 @@ from policyc_runtime.sources.engines.remote import Engine
 from policyc_runtime.sources.given_data import Data, Held, check_choices, check_data, held, remote_of
 from policyc_runtime.sources.memory import CheckedRows, Rows
 from policyc_runtime.sources.moments import agreed_start, says_zone, step_times
+from policyc_runtime.sources.simulated import says_simulated
 from policyc_runtime.sources.step_counts import check_request
-from policyc_runtime.sources.tables import says_simulated
 from policyc_runtime.taken_steps import taken_in
 
 STEPS_A_TRANSACTION = 4096
@@ -153,8 +153,7 @@ def release(
         if raw.dropped is not None:
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)
-        if drawn == SYSTEM:
-            spend(plan, account, book)
+        spend(plan, account, book, drawn, data)
         run = Run(plan, raw, book, source)
         begun = _advanced(plan, book, run, steps_a_transaction, outputs, kept, progress)
         steps, new = raw.steps, run.new

@@ -27,7 +27,8 @@ from policyc_runtime.planned_release import Recorded, ReleasePlan
 from policyc_runtime.published_values import MadeSeries, Release, Series
 from policyc_runtime.release_rows import read_release
 from policyc_runtime.sources.moments import moment_of, step_times
-from policyc_runtime.sources.tables import place_of, require_here, says_simulated
+from policyc_runtime.sources.simulated import says_simulated
+from policyc_runtime.sources.tables import place_of, require_here
 from policyc_runtime.suppression import suppressed_values, suppresses
 
 WRITTEN_AGAIN = "move the file away and run again: steps that the ledger holds are written from it"

@@ -142,6 +142,24 @@ def test_simulated_events_spend_nothing(city: Path) -> None:
     assert shown(city)["entries"] == []
 
 
+@pytest.mark.parametrize("mark", ["", "yes", "NOT A RELEASE"])
+def test_real_events_beside_simulated_ones_are_none(city: Path, mark: str) -> None:
+    """Or with a column of that name: refused before anything is drawn, and without the column they are run."""
+    policyc(city, "compile", "first.policy")
+    names, *rows = (city / "trips.csv").read_text().splitlines()
+    marks = ["NOT A RELEASE"] * (len(rows) - 1) + [mark]
+    (city / "made.csv").write_text(
+        "\n".join([f"{names},Simulated", *map(",".join, zip(rows, marks, strict=True))]) + "\n"
+    )
+    command = ("run", "first.plan", "--output", "first.csv", "--account", "city.account")
+    made = policyc(city, *command, "--input", "made.csv")
+    assert (made.returncode, "error[E0896]" in made.stderr) == ((0, False) if mark == "NOT A RELEASE" else (1, True))
+    assert shown(city)["entries"] == []
+    if made.returncode:
+        assert policyc(city, *command, "--input", "trips.csv").returncode == 0
+        assert len(shown(city)["entries"]) == 1  # type: ignore[arg-type]
+
+
 def test_a_killed_run_is_charged_once(city: Path) -> None:
     """Killed anywhere between the account's commit and the end: the next run goes on, and nothing is charged twice."""
     policyc(city, "compile", "first.policy")

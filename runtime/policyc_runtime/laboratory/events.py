@@ -2,7 +2,6 @@
 
 They carry a column `simulated`, which marks the ledger of the run that reads them, and whatever is made of it.
 """
-# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
 from __future__ import annotations
 
@@ -16,25 +15,18 @@ from policyc_check.errors import KernelError
 from policyc_check.plan.queries import SumQuery
 from policyc_check.users.claims import own_bound, period_of, promised_user_level
 from policyc_runtime.ancestors import ancestors
-from policyc_runtime.errors import DataError, ReleaseError
+from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
 from policyc_runtime.laboratory.events_file import Events, step_0, write
 from policyc_runtime.laboratory.moving_users import USERS, moving_users
 from policyc_runtime.laboratory.streams import counts_in_cells, turns_of
 from policyc_runtime.output_place import output_paths, require_writable
-from policyc_runtime.published_values import NOT_A_RELEASE
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.participation import measured_releases, sum_columns
+from policyc_runtime.sources.simulated import SIMULATED, all_simulated
 from policyc_runtime.sources.step_counts import check_request, check_steps
-from policyc_runtime.sources.tables import (
-    SIMULATED,
-    SUFFIXES,
-    connect,
-    open_table,
-    quoted,
-    reading,
-)
+from policyc_runtime.sources.tables import SUFFIXES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,16 +95,7 @@ def _require_own(file: Path) -> None:
     require_writable(file)
     if not file.exists():
         return
-    connection = connect()
-    try:
-        with open_table(connection, file) as table, reading(file):
-            others = f"{table.column(SIMULATED, 'mark')} IS DISTINCT FROM {quoted(NOT_A_RELEASE)}"
-            ((rows,),) = connection.execute(f"SELECT count(*) FROM {table.source} WHERE {others}").fetchall()
-    except DataError:
-        rows = None
-    finally:
-        connection.close()
-    if rows != 0:
+    if not all_simulated(file):
         raise ReleaseError(
             "E0826",
             "this file exists and is not of simulated events",

@@ -14,7 +14,8 @@ from policyc_runtime.published_values import NOT_A_RELEASE
 from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.moments import MONDAY, declared_start, whole_step_before
 from policyc_runtime.sources.participation import sum_columns
-from policyc_runtime.sources.tables import SIMULATED, connect, is_parquet, opened, quoted
+from policyc_runtime.sources.simulated import SIMULATED
+from policyc_runtime.sources.tables import connect, is_parquet, opened, quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

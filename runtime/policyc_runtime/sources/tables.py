@@ -41,7 +41,6 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet")
 LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
 GZIP = b"\x1f\x8b"  # how such files begin
-SIMULATED = "simulated"  # the column that simulated events have
 FileState: TypeAlias = tuple[int, int, int]
 ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -234,25 +233,6 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
             else:
                 table = _csv(file, place, names_only=names_only)
         yield table
-
-
-def says_simulated(path: Rows) -> bool:
-    """Whether events or counts say that they are simulated; False for what is no file of such.
-
-    Raises:
-        DataError: a table elsewhere cannot be reached.
-    """
-    if isinstance(path, RemoteTable):
-        with path.open() as (_, table):
-            return any(name.casefold() == SIMULATED for name in table.types)
-    connection = connect()
-    try:
-        with open_table(connection, path, names_only=True) as table:
-            return any(name.casefold() == SIMULATED for name in table.types)
-    except DataError:
-        return False
-    finally:
-        connection.close()
 
 
 def _csv(file: Path, place: str, *, names_only: bool) -> InputTable:

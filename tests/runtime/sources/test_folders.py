@@ -12,7 +12,7 @@ from plans import make_plan
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources import read_events
 from policyc_runtime.sources.engines.session import DuckDBSession
-from policyc_runtime.sources.tables import says_simulated
+from policyc_runtime.sources.simulated import says_simulated
 
 PLAN = make_plan(start="2013-01-01")
 
