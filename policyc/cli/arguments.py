@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -18,14 +19,14 @@ def _directory(named: Path) -> Path:
     """The directory of a plan that is named by its `plan.json`."""
     if named.name == "plan.json":
         return named.parent
-    if named.is_file():
+    if os.path.isfile(named):  # noqa: PTH113  of a name that is too long it says no
         raise typer.BadParameter(f"{named} is a file: name the directory that `policyc compile` wrote")
     return named
 
 
 def _file(named: Path | None) -> Path | None:
     """A file of this machine; an address is not repeated, as a password may stand in it."""
-    if named is not None and ADDRESS.match(str(named)) and not named.parent.is_dir():
+    if named is not None and ADDRESS.match(str(named)) and not os.path.isdir(named.parent):  # noqa: PTH112  the same
         raise typer.BadParameter("this is an address: name a file of this machine")
     return named
 

@@ -39,7 +39,6 @@ def claims_of(
     from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
     from policyc_runtime.plan import load_plan
     from policyc_runtime.refusal import plan_claims
-    from policyc_runtime.released_file import release_claims
 
     plan = load_plan(directory)
     with shown_progress("checking the plan"):
@@ -54,14 +53,10 @@ def claims_of(
     book, pin = ledger or directory / LEDGER, directory / PIN
     if ledger is not None or released is not None or book.exists() or left_of_entries(book, pin) is not None:
         with shown_progress("reading the ledger"):
-            found = list(ledger_claims(plan, book, pin))
+            found = list(ledger_claims(plan, book, pin, released))
         yield from found
         if found[-1].code == BUSY and found[-1].holds is False:
             return  # whoever holds it was waited for once
-    if released is not None:
-        with shown_progress("comparing the release"):
-            found = list(release_claims(plan, book, released))
-        yield from found
     if account is not None or plan.stream.dataset is not None:
         from policyc_runtime.account_claims import account_claims_of
 

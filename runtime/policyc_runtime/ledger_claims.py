@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
+from json import JSONDecoder
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +17,7 @@ from policyc_check.claims import Claim
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_checkpoint import read_checkpoint
 from policyc_runtime.ledger_entry import Entry
-from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash
+from policyc_runtime.ledger_file import BUSY, ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash
 from policyc_runtime.ledger_private import PRIVATE, checkpoint_file, file_mark, history_file, key_file, load_key
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.ledger_seal import OLDER
@@ -27,25 +30,44 @@ UNREADABLE = (ArithmeticError, ValueError, LookupError, TypeError, AttributeErro
 
 
 LARGEST_VALUE = 1e300
+Entries: TypeAlias = Mapping[str, list[Entry]]
+"""By release its entries, by step, with those that still wait."""
+Told: TypeAlias = Mapping[str, list[Any]]
+"""By release what its entries say, by step: a list of numbers each, or None."""
 
 
-def ledger_claims(plan: Plan, path: str | Path, pin: Path | None = None) -> Iterator[Claim]:
+def ledger_claims(
+    plan: Plan, path: str | Path, pin: Path | None = None, released: str | Path | None = None
+) -> Iterator[Claim]:
     """One line a claim about the ledger in a file, for `policyc verify`; changes nothing, needs no private file.
 
     Args:
         plan: verified.
         path: the ledger's file.
         pin: the file by which the plan's directory names its ledger; default as for a run.
+        released: a file to compare with the ledger, as `release_claims` does; of one that holds it is read once.
     """
+    from policyc_runtime.released_file import release_claims
+
     try:
         with LedgerReader.open_read_only(path, pin) as ledger:
-            yield from claims_of(ledger, plan)
+            held = True
+            for claim in claims_of(ledger, plan):
+                held &= claim.holds is not False
+                yield claim
+            if released is not None and held:
+                yield from release_claims(plan, ledger, released)
+                return
     except LedgerError as error:
         detail = error.message if error.because is None else f"{error.message}: {error.because}"
         yield Claim("the ledger can be read and is unaltered", False, detail, error.where, error.code)
+        if error.code == BUSY:
+            return  # whoever holds it was waited for once
     except UNREADABLE as error:
         detail = f"an entry has values that no run writes ({type(error).__name__})"
         yield Claim("the ledger can be read and is unaltered", False, detail, str(path), "E0823")
+    if released is not None:
+        yield from release_claims(plan, path, released)
 
 
 def require_claims(ledger: LedgerReader, plan: Plan) -> None:
@@ -95,26 +117,34 @@ def claims_of(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
     once = [(entry.step, entry.release) for entry in ledger.entries] == expected
     yield Claim("every step was released exactly once", once, f"{ledger.steps:,} steps", where, "E0823")
     if once:
-        _require_numbers(ledger)
+        entries = {name: ledger.drawn(name) for name in names}
+        noisy = {name: _rows(entry.noisy for entry in found) for name, found in entries.items()}
+        published = {name: _rows(e.published for e in ledger.entries if e.release == name) for name in names}
+        for entry in ledger.ahead:  # of which those that are released are not among the drawn ones
+            _rows([entry.noisy, entry.published])
         if ledger.ahead:
             yield _ahead(ledger, plan)
         yield _spending(ledger, plan)
-        records = _records(ledger, plan)
+        records = _records(ledger, plan, entries, noisy)
         yield records
         if records.holds is False:
             return
-        yield from _processes(ledger, plan)
-        yield from _published(ledger, plan)
+        yield from _processes(ledger, plan, entries, noisy)
+        yield from _published(ledger, plan, noisy, published)
 
 
-def _require_numbers(ledger: LedgerReader) -> None:
-    """ValueError unless every entry has plain lists of finite numbers, or null."""
-    for entry in (*ledger.entries, *ledger.ahead):
-        for text in (entry.noisy, entry.published):
-            row = json.loads(text)
-            for number in () if row is None else row:
-                if type(number) not in (int, float) or not abs(number) < LARGEST_VALUE:
-                    raise ValueError("this is no number that a run writes")
+def _rows(texts: Iterable[str]) -> list[Any]:
+    """What entries say: a list of finite numbers each, or None; ValueError for what no run writes."""
+    rows, read = [], JSONDecoder().raw_decode
+    for text in texts:
+        row, end = read(text)
+        if end != len(text):
+            raise ValueError("this is no list that a run writes")
+        rows.append(row)
+    numbers = list(chain.from_iterable(row for row in rows if row is not None))
+    if not {*map(type, numbers)} <= {int, float} or not all(map(LARGEST_VALUE.__gt__, map(abs, numbers))):
+        raise ValueError("this is no number that a run writes")
+    return rows
 
 
 def _ahead(ledger: LedgerReader, plan: Plan) -> Claim:
@@ -157,42 +187,39 @@ def _private_files(ledger: LedgerReader) -> Claim:
     return Claim(name, True, f"{len(found)} compared with the check values in the ledger", str(key.parent))
 
 
-def _records(ledger: LedgerReader, plan: Plan) -> Claim:
+def _records(ledger: LedgerReader, plan: Plan, entries: Entries, noisy: Told) -> Claim:
     """Whether every record of a stream mechanism is one, and everything derived follows from records."""
     from policyc_runtime.noisy_values import same_as_recorded
 
     name = "what was drawn is what the plan's mechanisms record, and what is derived follows from it"
-    entries = {release.name: ledger.drawn(release.name) for release in plan.releases}
-    stored = {name: [json.loads(entry.noisy) for entry in drawn] for name, drawn in entries.items()}
-    seen = {name: [entry.known for entry in drawn] for name, drawn in entries.items()}
-    wrong = same_as_recorded(plan, stored, seen)
+    seen = {name: [entry.known for entry in found] for name, found in entries.items()}
+    wrong = same_as_recorded(plan, noisy, seen)
     detail = f"{ledger.steps:,} steps read" if wrong is None else f"the entries of `{wrong}` are not"
     return Claim(name, wrong is None, detail, str(ledger.path), "E0823")
 
 
-def _processes(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
+def _processes(ledger: LedgerReader, plan: Plan, entries: Entries, told: Told) -> Iterator[Claim]:
     """Whether the processes that estimators used are those that the noisy values speak for, computed again."""
     from policyc_runtime.estimates import described_processes, unexplained_step
     from policyc_runtime.noisy_values import stored_noisy
 
     for release in plan.releases:
-        rows = ledger.drawn(release.name)
+        rows = entries[release.name]
         used = [entry.process for entry in rows]
         asked = release.estimator.asks_noisy_values and plan.one_law
         if not rows or not (asked or any(used)):
             continue
-        noisy = stored_noisy(plan, release, [json.loads(entry.noisy) for entry in rows])
+        noisy = stored_noisy(plan, release, told[release.name])
         step = unexplained_step(plan, release, noisy, used)
         name = f"what the users of `{release.name}` were taken to move like is what its noisy values speak for"
         detail = described_processes(used) if step is None else f"at step {step} they speak for something else"
         yield Claim(name, step is None, detail, str(ledger.path), "E0823")
 
 
-def _published(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
+def _published(ledger: LedgerReader, plan: Plan, every: Told, published: Told) -> Iterator[Claim]:
     """Whether the published values are what the plan's estimators make of the noisy ones, computed again."""
     from policyc_runtime.publication import unexplained_value
 
-    every = {one.name: [json.loads(entry.noisy) for entry in ledger.drawn(one.name)] for one in plan.releases}
     then = _Then(plan, ledger, every)
     for release in plan.releases:
         rows = [entry for entry in ledger.entries if entry.release == release.name]
@@ -203,17 +230,17 @@ def _published(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
             name += ", made to agree"
         drawn = every[release.name]
         noisy = partial(then.noisy, release)
-        values = [json.loads(entry.published) for entry in rows]
+        values = published[release.name]
         count = values.index(None) if None in values else len(values)
         shape = (count, len(release.cells))
-        kind = int if release.integer else (int, float)
-        plain = all(isinstance(number, kind) for row in values[:count] for number in row)
-        published = np.array(values[:count], dtype=np.float64)
+        kinds = {*map(type, chain.from_iterable(values[:count]))}
+        plain = kinds <= ({int} if release.integer else {int, float})
+        numbers = np.array(values[:count], dtype=np.float64)
         step: int | None = 0
-        if plain and values[count:] == [None] * (len(values) - count) and published.size == shape[0] * shape[1]:
+        if plain and values[count:] == [None] * (len(values) - count) and numbers.size == shape[0] * shape[1]:
             known, used = [entry.known for entry in rows], [entry.process for entry in rows]
             used += used[-1:] * (len(drawn) - len(used))  # of steps that wait: no other step's value asks for it
-            step = unexplained_value(plan, release, noisy, len(drawn), published.reshape(shape), known, used)
+            step = unexplained_value(plan, release, noisy, len(drawn), numbers.reshape(shape), known, used)
         detail = f"{count:,} steps estimated again" if step is None else f"at step {step} they are not"
         yield Claim(name, step is None, detail, str(ledger.path), "E0823")
 
@@ -227,7 +254,7 @@ class _Then:
         every: by release, what was drawn at each step.
     """
 
-    def __init__(self, plan: Plan, ledger: LedgerReader, every: Mapping[str, list[list[int] | None]]) -> None:
+    def __init__(self, plan: Plan, ledger: LedgerReader, every: Told) -> None:
         self._plan = plan
         self._every = every
         self._entries = {one.name: [e for e in ledger.entries if e.release == one.name] for one in plan.releases}

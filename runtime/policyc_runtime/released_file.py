@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -118,18 +119,23 @@ class Compared(NamedTuple):
     to_the_byte: bool
 
 
-def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared:
+def verify_release(plan: Plan, ledger: str | Path | LedgerReader, path: str | Path) -> Compared:
     """Compare a release file with the ledger; with several releases, the path that was given to the run.
+
+    Of an opened ledger it is known that it is the plan's, and spends what that says.
 
     Raises:
         LedgerError: the ledger cannot be used, or is of another plan.
         ReleaseError: the file has no rows, or is a simulation, or a value differs; names the first row.
     """
     require_here(path)
-    with LedgerReader.open_read_only(ledger) as book:
-        require_claims(book, plan)
+    with nullcontext(ledger) if isinstance(ledger, LedgerReader) else LedgerReader.open_read_only(ledger) as book:
+        if book is not ledger:
+            require_claims(book, plan)
         if not book.meta:
-            raise LedgerError("E0820", "there is no ledger here", where=str(ledger), help="name the ledger of the run")
+            raise LedgerError(
+                "E0820", "there is no ledger here", where=str(book.path), help="name the ledger of the run"
+            )
         stored = stored_release(plan, book, book.steps)
     files = output_paths(stored.files, path, problem="no run writes values to such a file")
     marked = not stored.is_release
@@ -237,8 +243,8 @@ def _require_mark(marked: bool, file: Path, *, simulated: bool) -> None:
         )
 
 
-def release_claims(plan: Plan, ledger: str | Path, path: str | Path) -> Iterator[Claim]:
-    """One line about a release file, for `policyc verify`."""
+def release_claims(plan: Plan, ledger: str | Path | LedgerReader, path: str | Path) -> Iterator[Claim]:
+    """One line about a release file, for `policyc verify`; arguments as of `verify_release`."""
     name = "the released values are exactly the ledger's"
     try:
         compared, known, to_the_byte = verify_release(plan, ledger, path)
@@ -247,7 +253,8 @@ def release_claims(plan: Plan, ledger: str | Path, path: str | Path) -> Iterator
         yield Claim(name, False, detail, error.where, error.code)
     except UNREADABLE as error:
         detail = f"the ledger has values that no run writes ({type(error).__name__})"
-        yield Claim(name, False, detail, str(ledger), "E0823")
+        where = str(ledger.path if isinstance(ledger, LedgerReader) else ledger)
+        yield Claim(name, False, detail, where, "E0823")
     else:
         whole = f"every row of {known:,} steps compared"
         part = f"steps 0 to {compared - 1:,} of {known:,} compared"
