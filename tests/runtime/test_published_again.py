@@ -13,7 +13,7 @@ from plans import make_plan, row
 
 from policyc_check.steps.chains import Chain
 from policyc_runtime.laboratory.simulation import simulate_counts
-from policyc_runtime.ledger_claims import ledger_claims
+from policyc_runtime.ledger_claims import UNREADABLE, _rows, ledger_claims
 from policyc_runtime.ledger_entry import Entry, chained, genesis
 from policyc_runtime.plan import Plan
 from policyc_runtime.publication import unexplained_value
@@ -154,6 +154,7 @@ def test_another_machine_s_rounding_near_a_tie_is_no_forgery() -> None:
         {"published": '["1", "2", "3"]'},
         {"published": "[true, 100, 99]"},
         {"published": "[" * 5000},
+        {"published": "[1, 100, 99][]"},
         {"known": -1},
         {"known": 10**15},
         {"known": 3},
@@ -175,3 +176,12 @@ def test_entries_that_no_run_writes_are_found_and_nothing_else_happens(changes: 
     found = [claim for claim in ledger_claims(plan, path) if claim.holds is False]
     assert [claim for claim in found if "seal" not in claim.detail], changes
     assert [claim.holds for claim in release_claims(plan, path, tmp_path / "none.csv")] == [False]
+
+
+@pytest.mark.parametrize(
+    "text", ["", " [1]", "[1] ", "[1][]", "[1],", "[NaN]", "[1e300]", "[true]", '["1"]', "[[1]]", "1"]
+)
+def test_what_an_entry_says_is_a_list_of_numbers_to_its_end(text: str) -> None:
+    assert _rows(["null", "[1,-2.5]", "[]"]) == [None, [1, -2.5], []]
+    with pytest.raises(UNREADABLE):
+        _rows(["[1]", text])
