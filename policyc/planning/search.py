@@ -11,10 +11,7 @@ from policyc.planning.sharing import Sharing
 from policyc.progress import counted
 from policyc.semantics.policy import Policy
 
-PERIODS: tuple[int, ...] = (
-    2,
-    *(size * 2**turn for turn in range(16) for size in (3, 4)),
-)  # 2, 3, 4, 6, 8, 12, … 131,072
+PERIODS: tuple[int, ...] = (2, *(size << turn for turn in range(16) for size in (3, 4)))  # 2, 3, 4, 6, 8, … 131,072
 PATIENCE = 2  # periods in a row that are worse than the best, after which longer ones are not tried
 FLAT = 5e-3  # relative error more at both neighbours, at which a parabola gains an eighth of it at most between them
 
