@@ -113,8 +113,10 @@ def claims_of(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
         said = "this is NOT A RELEASE: what it publishes is about nobody"
         yield Claim("the events that were counted were simulated, and the ledger says so", True, said, where)
     names = [release.name for release in plan.releases]
-    expected = [(step, name) for step in range(ledger.steps) for name in names]
-    once = [(entry.step, entry.release) for entry in ledger.entries] == expected
+    once = len(ledger.entries) == ledger.steps * len(names)  # first: the last entry may say any step
+    if once:
+        expected = [(step, name) for step in range(ledger.steps) for name in names]
+        once = [(entry.step, entry.release) for entry in ledger.entries] == expected
     yield Claim("every step was released exactly once", once, f"{ledger.steps:,} steps", where, "E0823")
     if once:
         entries = {name: ledger.drawn(name) for name in names}

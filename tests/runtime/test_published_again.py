@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,17 @@ def test_entries_that_no_run_writes_are_found_and_nothing_else_happens(changes: 
     found = [claim for claim in ledger_claims(plan, path) if claim.holds is False]
     assert [claim for claim in found if "seal" not in claim.detail], changes
     assert [claim.holds for claim in release_claims(plan, path, tmp_path / "none.csv")] == [False]
+
+
+def test_a_last_entry_of_any_step_takes_no_memory(tmp_path: Path) -> None:
+    """It says how many steps there are: as many are not listed before it is found."""
+    plan, path = plan_for({"name": "filter"}, "realtime", True), tmp_path / "ledger"
+    released(plan, path)
+    with closing(sqlite3.connect(path)) as ledger:
+        ((last,),) = ledger.execute("SELECT max(number) FROM entry").fetchall()
+    forge(path, last, step=10**15)
+    found = {claim.name: claim for claim in ledger_claims(plan, path)}
+    assert found["every step was released exactly once"].holds is False
 
 
 @pytest.mark.parametrize(
