@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from policyc.cli.arguments import local_file
+
 if TYPE_CHECKING:
     from policyc_check.plan.plan import Plan
     from policyc_runtime.account import Account
@@ -20,7 +22,7 @@ account = typer.Typer(
     epilog="A policy names its data set in the stream: `dataset NAME`.",
 )
 
-AccountFile = Annotated[Path, typer.Argument(metavar="FILE", help="The account of a data set.")]
+AccountFile = Annotated[Path, typer.Argument(metavar="FILE", help="The account of a data set.", callback=local_file)]
 
 
 def register_account(app: typer.Typer) -> None:

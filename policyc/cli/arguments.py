@@ -24,7 +24,7 @@ def _directory(named: Path) -> Path:
     return named
 
 
-def _file(named: Path | None) -> Path | None:
+def local_file(named: Path | None) -> Path | None:
     """A file of this machine; an address is not repeated, as a password may stand in it."""
     if named is not None and ADDRESS.match(str(named)) and not os.path.isdir(named.parent):  # noqa: PTH112  the same
         raise typer.BadParameter("this is an address: name a file of this machine")
@@ -36,11 +36,11 @@ PlanDirectory = Annotated[
 ]
 LedgerOption = Annotated[
     Path | None,
-    typer.Option("--ledger", metavar="FILE", help="The ledger. Default: ledger.sqlite in DIR.", callback=_file),
+    typer.Option("--ledger", metavar="FILE", help="The ledger. Default: ledger.sqlite in DIR.", callback=local_file),
 ]
 AccountOption = Annotated[
     Path | None,
     typer.Option(
-        "--account", metavar="FILE", help="The account of the data set that the policy names.", callback=_file
+        "--account", metavar="FILE", help="The account of the data set that the policy names.", callback=local_file
     ),
 ]

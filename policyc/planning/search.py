@@ -13,7 +13,6 @@ from policyc.semantics.policy import Policy
 
 PERIODS: tuple[int, ...] = (2, *(size << turn for turn in range(16) for size in (3, 4)))  # 2, 3, 4, 6, 8, … 131,072
 PATIENCE = 2  # periods in a row that are worse than the best, after which longer ones are not tried
-FLAT = 5e-3  # relative error more at both neighbours, at which a parabola gains an eighth of it at most between them
 
 
 def add_sparse(policy: Policy, groups: Sequence[Group], sharing: Sharing, *, audit: bool) -> list[Allocation | Refused]:
@@ -57,8 +56,6 @@ def _best_period(error: Callable[[int], float], horizon: int | None) -> int | No
             break
     place = PERIODS.index(best)
     low, high = (1, *PERIODS)[place], (*PERIODS, PERIODS[-1])[place + 1]
-    if {low, high} <= {*periods} and max(error(low), error(high)) <= error(best) * (1 + FLAT):
-        return best
     return _least_between(error, low, best, high, max(1, best // 8))
 
 

@@ -42,26 +42,35 @@ def older_requests(plan: Plan, account: str | Path) -> list[str]:
         return [digest for digest in others if account_plan(opened.plans[digest]).policy.name == plan.policy.name]
 
 
+def require_simulated(plan: Plan, drawn: str, data: Held) -> None:
+    """Nothing where events of a data set that are taken for simulated ones all are; before anything is read of them.
+
+    Raises:
+        AccountError: E0896, some rows do not say so.
+    """
+    if drawn != ON_SIMULATED_EVENTS or plan.stream.dataset is None or (isinstance(data, Rows) and all_simulated(data)):
+        return
+    raise AccountError(
+        "E0896",
+        f"the account of data set `{plan.stream.dataset}` would not know of this run",
+        where=str(data),
+        because=f"there is a column `{SIMULATED}`, as of simulated events, which spend nothing, and not every row has "
+        f"`{NOT_A_RELEASE}` in it; nothing was drawn",
+        help="leave that column out; simulated events are what `policyc simulate --events FILE` writes, alone",
+    )
+
+
 def spend(plan: Plan, account: str | Path | None, book: LedgerReader, drawn: str, data: Held) -> None:
     """Enter that a plan is run on a ledger, where it names a data set; before any noise is drawn.
 
     Noise that is `drawn` from a seed, and such for events that are all simulated, tells nothing of anybody.
 
     Raises:
-        AccountError: it names one, and no account is named, or the reverse; or as `Account.spend` says; E0896, some
-            events say that they are simulated, and others do not.
+        AccountError: it names one, and no account is named, or the reverse; or as `Account.spend` and
+            `require_simulated` say.
         LedgerError: E0848, a copy of the ledger has gone on.
     """
-    marked = drawn == ON_SIMULATED_EVENTS and plan.stream.dataset is not None
-    if marked and not (isinstance(data, Rows) and all_simulated(data)):
-        raise AccountError(
-            "E0896",
-            f"the account of data set `{plan.stream.dataset}` would not know of this run",
-            where=str(data),
-            because=f"there is a column `{SIMULATED}`, as of simulated events, which spend nothing, and not every row "
-            f"has `{NOT_A_RELEASE}` in it; nothing was drawn",
-            help="leave that column out; simulated events are what `policyc simulate --events FILE` writes, alone",
-        )
+    require_simulated(plan, drawn, data)  # again: another file may have come in its place meanwhile
     if drawn != SYSTEM:
         return
     begun = bool(book.state.entries)

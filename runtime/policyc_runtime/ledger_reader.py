@@ -226,6 +226,8 @@ class LedgerReader:
             raise damaged(
                 self.path, "it was written by another version", "use the version that wrote it, or a newer one"
             )
+        if not all(isinstance(said, str) for said in self.meta.values()):
+            raise damaged(self.path, "it says of itself what no run writes", RESTORE)
         if not self._trusted and not self.state.entries:
             fault = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if fault != "ok":

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from policyc_check.errors import KernelError
 from policyc_runtime import carried
-from policyc_runtime.account_of_run import reach, spend
+from policyc_runtime.account_of_run import reach, require_simulated, spend
 from policyc_runtime.begun_files import BegunFiles
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.follow.lock import not_followed
@@ -124,6 +124,7 @@ def release(
         simulated = isinstance(data, Rows) and says_simulated(data)
         outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
         drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
+        require_simulated(plan, drawn, data)
         checkpoint = read_checkpoint(ledger)
         left_as_is = _as_left(checkpoint, ledger, outputs)
         goes = latest is not None and continued and carried.goes_on(plan)

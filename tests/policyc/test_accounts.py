@@ -160,6 +160,23 @@ def test_real_events_beside_simulated_ones_are_none(city: Path, mark: str) -> No
         assert len(shown(city)["entries"]) == 1  # type: ignore[arg-type]
 
 
+def test_real_events_that_were_refused_are_not_released_with_simulated_ones(city: Path) -> None:
+    """Nothing of them was taken in: not even by a run that goes on with rows that are all marked, or with none."""
+    policyc(city, "compile", "first.policy")
+    names, *rows = (city / "trips.csv").read_text().splitlines()
+    (city / "bad.csv").write_text("\n".join([f"{names},simulated", *(f"{row},x" for row in rows)]) + "\n")
+    (city / "none.csv").write_text(f"{names},simulated\n")
+    command = ("run", "first.plan", "--output", "first.csv", "--continued", "--steps", "2")
+    refused = policyc(city, *command, "--input", "bad.csv")
+    assert (refused.returncode, "error[E0896]" in refused.stderr) == (1, True)
+    assert not list((city / "first.plan").glob("*ledger*"))
+    assert not (city / "first.plan" / "private").exists()
+    honest = policyc(city, *command, "--input", "trips.csv", "--account", "city.account")
+    assert (honest.returncode, len(shown(city)["entries"])) == (0, 1), honest.stderr  # type: ignore[arg-type]
+    later = policyc(city, *command, "--input", "none.csv")
+    assert later.returncode == 1
+
+
 def test_a_killed_run_is_charged_once(city: Path) -> None:
     """Killed anywhere between the account's commit and the end: the next run goes on, and nothing is charged twice."""
     policyc(city, "compile", "first.policy")

@@ -179,6 +179,17 @@ def test_entries_that_no_run_writes_are_found_and_nothing_else_happens(changes: 
     assert [claim.holds for claim in release_claims(plan, path, tmp_path / "none.csv")] == [False]
 
 
+def test_what_a_ledger_says_of_itself_is_text(tmp_path: Path) -> None:
+    plan, path = plan_for({"name": "filter"}, "realtime", True), tmp_path / "ledger"
+    released(plan, path)
+    with closing(sqlite3.connect(path)) as ledger:
+        ledger.execute("DROP TRIGGER meta_fixed")
+        ledger.execute("UPDATE meta SET value = x'00' WHERE name = 'start'")
+        ledger.commit()
+    (found,) = ledger_claims(plan, path)
+    assert (found.holds, found.code) == (False, "E0820")
+
+
 def test_a_last_entry_of_any_step_takes_no_memory(tmp_path: Path) -> None:
     """It says how many steps there are: as many are not listed before it is found."""
     plan, path = plan_for({"name": "filter"}, "realtime", True), tmp_path / "ledger"

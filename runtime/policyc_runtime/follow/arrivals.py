@@ -172,9 +172,9 @@ class Arrivals:
     def _require_state(self) -> None:
         """Refuses rows of which nothing says that they were taken in: the state comes before any of them."""
         state = self._folder / STATE
-        gone = not state.exists() and any(file.stem.isdecimal() for file in self._folder.glob("*.csv"))
-        with suppress(OSError):
-            gone = gone or (state.stat().st_size > 0 and not state.read_bytes()[:16].startswith(b"SQLite format 3"))
+        held = state.read_bytes()[:16] if state.is_file() else b""
+        rows = any(file.stem.isdecimal() for file in self._folder.glob("*.csv"))
+        gone = rows if not held else not held.startswith(b"SQLite format 3")
         if gone:
             raise self._unknown()
 

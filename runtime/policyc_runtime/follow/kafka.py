@@ -55,7 +55,7 @@ class Topic(NamedTuple):
             address = re.split("[?;]", address, maxsplit=1)[0]  # behind it may stand a password
             raise unusable(address, "it is no address of a topic", "write it like kafka://host:9092/topic")
         ports = [host.rpartition(":")[2] for host in found["hosts"].split(",") if re.search(r":[^\]]*$", host)]
-        if wrong := [port for port in ports if not (port.isdecimal() and 0 < int(port) < 2**16)]:
+        if wrong := [port for port in ports if not (port.isascii() and port.isdecimal() and 0 < int(port) < 2**16)]:
             raise unusable(address, f"`{wrong[0]}` is no port", "write a number from 1 to 65535 behind the host")
         taken = next((name for name in properties if name.startswith(OURS)), None)
         if taken is not None:

@@ -82,7 +82,7 @@ def check_data(data: Data) -> None:
 def _has_events(data: NDArray[Any] | Mapping[str, object] | Sequence[object]) -> bool:
     """Whether rows or columns are those of events: of texts, moments, or records with names."""
     for one in data.values() if isinstance(data, Mapping) else [data]:
-        with suppress(ValueError):  # of rows of different lengths, which are looked at as counts
+        with suppress(Exception):  # of rows of different lengths, say, which are looked at as counts
             values = np.asarray(one)
             if values.dtype.kind in "SUVMm" or any(isinstance(value, Mapping) for value in values.flat[:1]):
                 return True

@@ -12,8 +12,6 @@ from policyc_runtime.sources.arrow_names import column_names
 from policyc_runtime.sources.engines.remote import RemoteTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from duckdb import DuckDBPyConnection
 
 MEMORY = Path("the table in memory")
@@ -44,20 +42,26 @@ class _Handed:
 
 
 def _at_fault(handed: Any) -> str | None:
-    """The name of the first column that does not come by itself either; None where nobody can ask for one."""
+    """Which column does not come by itself either, where others do; its name may be data. None where nobody knows."""
     import duckdb
 
-    names: Iterable[object] = getattr(handed, "column_names", getattr(handed, "columns", ()))
-    for name in map(str, names):
+    try:
+        names = [*map(str, getattr(handed, "column_names", getattr(handed, "columns", ())))]
+        pick = handed.select if hasattr(handed, "select") else handed.__getitem__
+        parts = [pick([name]) for name in names]
+    except Exception:  # whatever kind of table it is
+        return None
+    wrong = []
+    for place, part in enumerate(parts, 1):
+        connection = duckdb.connect()
         try:
-            one = handed.select([name]) if hasattr(handed, "select") else handed[[name]]
-        except Exception:  # whatever kind of table it is
-            return None
-        try:
-            duckdb.connect().from_arrow(_Handed(one)).fetchall()
+            connection.register("part", _Handed(part))
+            connection.execute("SELECT count(COLUMNS(*)) FROM part")
         except Exception:  # their messages may quote data
-            return name
-    return None
+            wrong.append(place)
+        finally:
+            connection.close()
+    return f"column {wrong[0]} of {len(names)}" if 0 < len(wrong) < len(names) else None
 
 
 class HeldTable:
@@ -79,10 +83,8 @@ class HeldTable:
         except (duckdb.Error, ImportError, RuntimeError, ValueError, TypeError):  # their messages may quote data
             reason = "it hands over no table of columns by the Arrow protocol that can be read to its end"
             if (one := _at_fault(handed)) is not None:
-                reason = (
-                    f"column `{one}` is not handed over by the Arrow protocol: it stands there twice, or holds other "
-                )
-                reason += "things than text, numbers and moments"
+                reason = f"{one} is not handed over by the Arrow protocol: "
+                reason += "its name stands there twice, or it holds other things than text, numbers and moments"
             raise DataError(
                 "E0810",
                 "the data cannot be read",

@@ -422,7 +422,7 @@ def test_rows_without_what_says_that_they_were_taken_in_are_kept(tmp_path: Path)
     whole, page = state.read_bytes(), 4096
     pages = [whole[:at] + b"\xff" * page + whole[at + page :] for at in range(0, len(whole), page)]
     assert len(pages) == 8  # a table or an index each
-    for damaged in (None, b"garbage" * 99, whole[: 2 * page], *pages):
+    for damaged in (None, b"", b"garbage" * 99, whole[: 2 * page], *pages):
         state.unlink() if damaged is None else state.write_bytes(damaged)
         with pytest.raises(LedgerError) as refused:
             follow(plan, tmp_path, played([], positions=True, now=first.moment))

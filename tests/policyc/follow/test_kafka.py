@@ -270,7 +270,9 @@ def test_a_password_in_an_address_is_refused_and_not_repeated():
     assert "secret" not in f"{refused.value} {refused.value.because} {refused.value.help}"
 
 
-@pytest.mark.parametrize("hosts", ["host:0", "host:65536", "host:abc", "host:", "good:9092,host:-1", "[::1]:x"])
+@pytest.mark.parametrize(
+    "hosts", ["host:0", "host:65536", "host:abc", "host:", "good:9092,host:-1", "host:٩٠٩٢", "[::1]:x"]
+)
 def test_what_is_no_port_is_refused_at_once(hosts):
     """And not asked for half a minute."""
     with pytest.raises(DataError, match="cannot be used") as refused:

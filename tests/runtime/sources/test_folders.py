@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from plans import make_plan
@@ -12,7 +13,7 @@ from plans import make_plan
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources import read_events
 from policyc_runtime.sources.engines.session import DuckDBSession
-from policyc_runtime.sources.simulated import says_simulated
+from policyc_runtime.sources.simulated import all_simulated, says_simulated
 
 PLAN = make_plan(start="2013-01-01")
 
@@ -157,6 +158,32 @@ def test_one_simulated_file_marks_all(tmp_path):
     assert not says_simulated(tmp_path / "in")
     write(tmp_path / "in/b.parquet", event("b", "EWR") + ", true AS simulated")
     assert says_simulated(tmp_path / "in")
+
+
+MARK = "'NOT A RELEASE' AS simulated"
+
+
+@pytest.mark.parametrize(
+    ("rows", "all_of_them"),
+    [
+        ([event("a", "EWR") + f", {MARK}", event("b", "EWR") + f", {MARK}"], True),
+        ([event("a", "EWR") + f", {MARK}", event("b", "EWR") + ", 'no' AS simulated"], False),
+        ([event("a", "EWR") + f", {MARK}", event("b", "EWR")], False),
+        ([event("a", "EWR") + ", true AS simulated"], False),
+        ([event("a", "EWR")], False),
+    ],
+)
+def test_all_rows_of_all_files_say_that_they_are_simulated_or_not(rows, all_of_them, tmp_path):
+    for number, row in enumerate(rows):
+        write(tmp_path / f"in/{number}.parquet", row)
+    assert all_simulated(tmp_path / "in") == all_of_them
+
+
+def test_a_mark_that_stands_there_twice_is_none(tmp_path):
+    """Whose rows are whose, nobody can tell."""
+    mark = pa.array(["NOT A RELEASE"])
+    pq.write_table(pa.Table.from_arrays([mark, mark], names=["simulated", "simulated"]), tmp_path / "twice.parquet")
+    assert not all_simulated(tmp_path / "twice.parquet")
 
 
 @pytest.mark.parametrize("cut", [0, 3, 50, -1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,14 +53,33 @@ def test_a_column_that_cannot_be_handed_over_is_named(kind: str, tmp_path: Path)
     pandas = pytest.importorskip("pandas")
     table: Any = {
         "pandas": lambda: pandas.DataFrame({**FINE, "more": [1, "S3CRET"]}),
-        "pandas, twice": lambda: pandas.DataFrame([["a", 1, 2]], columns=["at", "more", "more"]),
+        "pandas, twice": lambda: pandas.DataFrame([["a", "b", "c", 1, 2]], columns=[*FINE, "more", "more"]),
         "pyarrow": lambda: pa.table({**FINE, "more": pa.array([1, 2], pa.decimal256(60, 2))}),
         "pyarrow, a number": lambda: pa.table({**FINE, "more": pa.array(np.zeros(2, dtype=np.float16))}),
     }[kind]()
     with pytest.raises(DataError, match="the data cannot be read") as refused:
         release(plan_of(tmp_path), table, tmp_path / "l", pin=None)
-    assert str(refused.value.because).startswith("column `more` is not handed over")
+    assert re.match("column 4 of [45] is not handed over", str(refused.value.because))
     assert "S3CRET" not in f"{refused.value} {refused.value.because} {refused.value.help}"
+
+
+@pytest.mark.parametrize("columns", [3, len, ["a"], None])
+def test_a_table_of_which_nothing_comes_names_no_column(columns: Any) -> None:
+    """Whatever its `columns` are: an error that has nothing to do with one is blamed on none."""
+
+    class Lost:
+        def __init__(self) -> None:
+            self.columns = columns
+
+        def __getitem__(self, names: object) -> Lost:
+            return self
+
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            raise RuntimeError("S3CRET")
+
+    with pytest.raises(DataError, match="the data cannot be read") as refused:
+        HeldTable(connect(), Lost())
+    assert "by the Arrow protocol that can be read to its end" in str(refused.value.because)
 
 
 class Stream:
