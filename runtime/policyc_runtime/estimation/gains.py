@@ -173,44 +173,58 @@ class Forward:
 class Backward:
     """What later steps say of a step: information matrices, and how their vectors go one step back.
 
-    The total is known: what is said of it would pile up without end, and is left out.
+    The information is that of what is left of the filter's covariance C: given later steps too it is C - C information
+    C. Steps without values need no inverse and no product of full matrices. The total is known: what is said of it
+    would pile up without end, and is left out.
+
+    Source: DJ89
     """
 
-    def __init__(self, process: CountProcess, labels: Index, precisions: Sequence[Array]) -> None:
-        self.step: list[Array] = []
+    def __init__(self, process: CountProcess, forward: Forward) -> None:
+        self.step: list[Array] = []  # by state of the filter, what later steps say to what these and the step say
+        self.gain: list[Array] = []  # surprise of a site to that
         self._process = process
-        self._precisions = precisions
-        self._known: dict[tuple[int, int, int], tuple[int, int]] = {}
-        self._settled = process.settled
+        self._forward = forward
+        self._known: dict[tuple[int, int], int] = {}
+        self._seen: dict[int, tuple[Array, Array]] = {}  # of states with values
         self.information = Interned()
         self.nothing = self.information.number(np.zeros_like(process.move))
-        self._listed = labels.tolist()
+        idle = _back(process, np.eye(process.states)), np.zeros((process.states, process.cells))
+        for state, precision in enumerate(forward.precision):
+            step, gain = self._of_values(state, precision) if precision.any() else idle
+            self.step.append(step)
+            self.gain.append(gain)
 
-    def before(self, number: int, t: int) -> tuple[int, int]:
-        """From the information at step t (of later steps) to the one at t - 1: its number, and the step's matrix."""
-        label = self._listed[t]
-        key = (number, label, t if t - 1 < self._settled else -1)
-        found = self._known.get(key)
+    def _of_values(self, state: int, precision: Array) -> tuple[Array, Array]:
+        process, before = self._process, self._forward.before[state]
+        root = np.sqrt(precision)
+        known = np.where(root > 0, root, 1.0)
+        foretold = process.seen(process.seen(before).T)
+        inverse, _ = inverted(np.eye(process.cells) + root[:, None] * foretold * root)
+        worth = root[:, None] * inverse * root  # inverse covariance of what values are away from what was foretold
+        left = np.eye(process.states) - process.unseen((worth @ process.seen(before).T).T).T
+        self._seen[state] = process.unseen(process.unseen(worth).T), left
+        gain = process.unseen((root[:, None] * inverse / known).T).T
+        return _back(process, left), _back(process, gain)
+
+    def before(self, number: int, state: int) -> int:
+        """From the information of later steps at a step with this state of the filter to the one at the step before."""
+        found = self._known.get((number, state))
         if found is None:
-            move = self._process.move
-            total = self.information.arrays[number] + _of_sums(self._process, self._precisions[label])
-            spread = self._process.spread(t - 1)
-            known_total = _less_means(self._process, move.T).T
-            step = np.linalg.solve((np.eye(len(move)) + total @ spread).T, known_total.T).T
-            self.step.append(np.asarray(step))
-            found = self.information.number(_symmetric(step @ total @ known_total.T)), len(self.step) - 1
-            self._known[key] = found
+            told = self.information.arrays[number]
+            if state in self._seen:
+                own, left = self._seen[state]
+                told = own + left @ told @ left.T
+            found = self.information.number(_symmetric(_back(self._process, _back(self._process, told).T)))
+            self._known[number, state] = found
         return found
 
-    def whole(self) -> tuple[Index, Index]:
-        """For every step the number of the information of all later ones, and of the matrix that leads to it."""
-        now = self.nothing
-        index, matrices = [now], []
-        for t in range(len(self._listed) - 1, 0, -1):
-            now, matrix = self.before(now, t)
-            matrices.append(matrix)
-            index.append(now)
-        return np.array(index[::-1]), np.array([0, *matrices[::-1]])
+    def whole(self) -> Index:
+        """For every step the number of the information of all later ones."""
+        index = [self.nothing]
+        for state in reversed(self._forward.index[1:].tolist()):
+            index.append(self.before(index[-1], state))
+        return np.array(index[::-1])
 
 
 def seen_variances(process: CountProcess, covariance: Array) -> Array:
@@ -218,9 +232,12 @@ def seen_variances(process: CountProcess, covariance: Array) -> Array:
     return np.asarray(np.diag(process.seen(process.seen(covariance).T)))
 
 
-def _of_sums(process: CountProcess, precision: Array) -> Array:
-    """What values of the sums, of these precisions, say of all states: an information matrix, (states, states)."""
-    return process.unseen(process.unseen(np.diag(precision)).T)
+def _back(process: CountProcess, rows: Array) -> Array:
+    """What is said of the states of a step, (states, k), said of those of the step before, less what fades."""
+    found = process.moved_back(rows)
+    for own in process.blocks:
+        found[own] -= found[own].mean(axis=0)
+    return found
 
 
 def _less_means(process: CountProcess, matrix: Array) -> Array:
@@ -263,9 +280,15 @@ def _updated(process: CountProcess, covariance: Array, precision: Array) -> Arra
     return np.asarray(covariance - half.T @ half)
 
 
-def combined(after: Array, information: Array) -> Array:
-    """G with G @ after the covariance given later steps too: (I + after information)^-1."""
-    return np.asarray(np.linalg.inv(np.eye(len(after)) + after @ information))
+def inverted(matrix: Array) -> tuple[Array, float]:
+    """The inverse of a covariance, and the logarithm of its determinant."""
+    if len(matrix) < MANY:
+        return np.asarray(np.linalg.inv(matrix), dtype=np.float64), float(np.linalg.slogdet(matrix)[1])
+    from scipy.linalg import cholesky, lapack  # start-up: few releases have so many values
+
+    factor = cholesky(matrix, lower=True)
+    lower = np.tril(lapack.dpotri(factor, lower=1)[0])
+    return lower + np.tril(lower, -1).T, float(2.0 * np.log(np.diag(factor)).sum())
 
 
 def _symmetric(matrix: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.estimation.gains import Backward, Forward, Interned, combined, seen_variances
+from policyc_runtime.estimation.gains import Backward, Forward, Interned, seen_variances
 from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, piece_at, pieces, recur, recur_back
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
     Index = NDArray[np.intp]
-    Joined = dict[tuple[int, ...], tuple[Array, Array]]  # mix and covariance, by the states of both directions
 
 SWEEPS = 4  # the first one brings nearly all; more than four change nothing that can be measured
 FEW_SWEEPS = 2
@@ -86,74 +85,60 @@ class Posterior:
     def _smooth(self, labels: Index, widths: Array) -> None:
         """Precisions that agree with the covariances of both directions.
 
-        On the way covariances are needed of steps with values alone.
+        Covariances are needed of steps with values alone.
         """
         seen = np.flatnonzero(np.isfinite(widths[labels, 0]))
         site_labels, precisions = self._forward.index, self._forward.precision
         for turn in range(PRECISION_SWEEPS + 1):
             if turn:
                 self._forward = Forward(self._process, site_labels, precisions)
-            self._backward = Backward(self._process, site_labels, precisions)
-            later, self._back = self._backward.whole()
-            joined: Joined = {}
-            if turn < PRECISION_SWEEPS:
-                pair, _, covariance = self._joined(seen, later[seen], joined)
-                kinds, fresh_labels = _pairs(pair, labels[seen], site_labels[seen])
-                interned, change, names = Interned(), 0.0, []
-                nothing = interned.number(np.zeros(self._process.cells))
-                for number, label, site in kinds:
-                    old = precisions[site]
-                    variance = seen_variances(self._process, covariance[number])
-                    belief = variance / np.maximum(1.0 - variance * old, 1e-12)
-                    fresh = site_precision(belief, widths[label], self._wide)
-                    change = max(change, float(np.abs(fresh - old).max() / max(fresh.max(), 1e-300)))
-                    names.append(interned.number(fresh))
-                if change >= SETTLED:
-                    site_labels, precisions = np.full(len(labels), nothing), interned.arrays
-                    site_labels[seen] = np.array(names)[fresh_labels]
-                    continue
-            self._pair, self._mix, self._covariance = self._joined(slice(None), later, joined)
-            return
+            self._backward = Backward(self._process, self._forward)
+            self._later = self._backward.whole()
+            pair, variances = self._joined(seen, self._later[seen])
+            kinds, fresh_labels = _pairs(pair, labels[seen], site_labels[seen])
+            interned, change, names = Interned(), 0.0, []
+            nothing = interned.number(np.zeros(self._process.cells))
+            for number, label, site in kinds:
+                old, variance = precisions[site], variances[number]
+                belief = variance / np.maximum(1.0 - variance * old, 1e-12)
+                fresh = site_precision(belief, widths[label], self._wide)
+                change = max(change, float(np.abs(fresh - old).max() / max(fresh.max(), 1e-300)))
+                names.append(interned.number(fresh))
+            if change < SETTLED or turn == PRECISION_SWEEPS:
+                self._pair, self._known_variances = np.zeros(len(labels), dtype=np.intp), variances
+                self._pair[seen] = pair
+                return
+            site_labels, precisions = np.full(len(labels), nothing), interned.arrays
+            site_labels[seen] = np.array(names)[fresh_labels]
 
-    def _joined(
-        self, rows: slice | Index, later: Index, known: Joined | None = None
-    ) -> tuple[Index, list[Array], list[Array]]:
-        """Covariances given both directions, and what leads to them: one for every pair of states that occurs.
-
-        Those that are `known` are not computed again; others are added.
-        """
-        known = {} if known is None else known
+    def _joined(self, rows: slice | Index, later: Index) -> tuple[Index, Array]:
+        """Variances given both directions, (K, cells): one row for every pair of states that occurs, and which."""
         kinds, pair = _pairs(self._forward.index[rows], later)
-        for state, number in kinds:
-            if (state, number) not in known:
-                after = self._forward.after[state]
-                mix = combined(after, self._backward.information.arrays[number])
-                known[state, number] = mix, mix @ after
-        return pair, [known[kind][0] for kind in kinds], [known[kind][1] for kind in kinds]
+        information = self._backward.information.arrays
+        variances = np.empty((len(kinds), self._process.cells))
+        for row, (state, number) in zip(variances, kinds, strict=True):
+            after = self._forward.after[state]
+            told = self._process.seen(after)  # of what is seen with all states, both ways
+            row[:] = seen_variances(self._process, after) - ((information[number] @ told) * told).sum(axis=0)
+        return pair, variances
 
-    def _look_ahead(self) -> None:
-        """Begin anew with what later steps say: which of nearly the same matrices is kept must not depend on calls."""
-        self._backward = Backward(self._process, self._forward.index, self._forward.precision)
-
-    def _ahead(self, rows: slice) -> tuple[Index, list[Index]]:
-        """What the next steps within `rows` say, one more of them a round: information, and every round's matrices."""
-        steps = np.arange(len(self._forward.index))[rows].tolist()
-        later, rounds = np.full(len(steps), self._backward.nothing), []
-        for _ in range(min(self._delay or 0, len(steps) - 1)):
-            found = [self._backward.before(n, t) for n, t in zip(later[1:].tolist(), steps[1:], strict=True)]
-            rounds.append(np.array([matrix for _, matrix in found]))
-            later = np.array([*(number for number, _ in found), self._backward.nothing])
-        return later, rounds
+    def _ahead(self) -> Index:
+        """What the next steps say of each, as many as are waited for."""
+        states = self._forward.index.tolist()
+        later = np.full(len(states), self._backward.nothing)
+        for _ in range(min(self._delay or 0, len(states) - 1)):
+            found = [self._backward.before(n, state) for n, state in zip(later[1:].tolist(), states[1:], strict=True)]
+            later = np.array([*found, self._backward.nothing])
+        return later
 
     def variances(self) -> Array:
         """(T, cells) expected squared errors, before any data."""
-        if self._delay is None:
-            return self._variances(self._covariance)[self._pair]
         if self._delay == 0:
             return self._variances(self._forward.after)[self._forward.index]
-        self._look_ahead()
-        pair, _, covariance = self._joined(slice(None), self._ahead(slice(None))[0])
-        return self._variances(covariance)[pair]
+        if self._delay:
+            self._backward = Backward(self._process, self._forward)
+        pair, variances = self._joined(slice(None), self._ahead() if self._delay else self._later)
+        return variances[pair]
 
     def means(self, noisy: Array, wanted: NDArray[np.bool_] | None = None) -> Array:
         """(T, cells) expected counts given the noisy values (T, cells); rows without values are not read.
@@ -163,7 +148,7 @@ class Posterior:
         if self._delay is None:
             return self._smoothed(noisy)
         if self._delay:
-            self._look_ahead()
+            self._backward = Backward(self._process, self._forward)
         means = np.empty(noisy.shape)
         for piece in pieces(len(noisy)):
             if wanted is None or wanted[piece].any():
@@ -179,16 +164,15 @@ class Posterior:
         precision, away = self._seen(noisy, rows)
         sites = precision * away
         for _ in range(SWEEPS):
-            now, _ = self._given_earlier(sites, rows, nothing)
+            now, _, _ = self._given_earlier(sites, rows, nothing)
             self._move(sites, rows, now, variance, precision, away)
-        now, _ = self._given_earlier(sites, rows, nothing)
+        now, surprise, _ = self._given_earlier(sites, rows, nothing)
         if self._delay:
-            later, rounds = self._ahead(rows)
-            told = np.zeros_like(now)
-            for matrices in rounds:
-                told[:-1] = apply_each(matrices, self._backward.step, (told + self._process.unseen(sites))[1:])
-            pair, mix, _ = self._joined(rows, later)
-            now = self._given_both(rows, (pair, mix), now, told)
+            index, told = self._forward.index[rows], np.zeros_like(now)
+            own = apply_each(index, self._backward.gain, surprise)
+            for _ in range(min(self._delay, len(now) - 1)):
+                told[:-1] = apply_each(index[1:], self._backward.step, told[1:]) + own[1:]
+            now += apply_each(index, self._forward.after, told)
         now = self._process.seen(now + self._process.expected(len(now), start))
         return now[piece.start - start : piece.stop - start]
 
@@ -196,24 +180,30 @@ class Posterior:
         """Means given all values, piece by piece; only sites and means are held of all steps together."""
         sweeps = SWEEPS if noisy.size <= MANY_VALUES else FEW_SWEEPS
         steps, cuts, nothing = len(noisy), list(pieces(len(noisy))), np.zeros(self._process.states)
-        variances, backward = self._variances(self._covariance), self._backward.step
-        sites, means = np.empty(noisy.shape), np.empty((steps, self._process.states))
+        sites, surprises, means = np.empty(noisy.shape), np.empty(noisy.shape), np.empty((steps, self._process.states))
         for sweep in range(sweeps + 1):
-            state = told_before = nothing
+            state = later = nothing
             for rows in cuts:
                 if sweep == 0:
                     sites[rows] = np.multiply(*self._seen(noisy, rows))
-                means[rows], state = self._given_earlier(sites[rows], rows, state)
+                means[rows], surprises[rows], state = self._given_earlier(sites[rows], rows, state)
             for rows in reversed(cuts):
-                if steps > 1:
-                    inputs = apply_each(self._back[rows], backward, self._process.unseen(sites[rows]))
-                    told, told_before = recur_back(self._back[rows], backward, inputs, told_before)
-                    means[rows] = self._given_both(rows, (self._pair[rows], self._mix), means[rows], told)
+                index = self._forward.index[rows]
+                own = apply_each(index, self._backward.gain, surprises[rows])
+                told, later = recur_back(index, self._backward.step, own, later)
                 if sweep < sweeps:
-                    self._move(sites[rows], rows, means[rows], variances[self._pair[rows]], *self._seen(noisy, rows))
+                    told[self._empty(rows)] = 0.0  # of steps without values nothing is asked yet
+                means[rows] += apply_each(index, self._forward.after, told)
+                if sweep < sweeps:
+                    variance = self._known_variances[self._pair[rows]]
+                    self._move(sites[rows], rows, means[rows], variance, *self._seen(noisy, rows))
                 else:
                     means[rows] += self._process.expected(rows.stop - rows.start, rows.start)
         return self._process.seen(means)
+
+    def _empty(self, rows: slice) -> NDArray[np.bool_]:
+        """Which of these steps have no values."""
+        return np.isinf(self._widths[self._labels[rows], 0])
 
     def _seen(self, noisy: Array, rows: slice) -> tuple[Array, Array]:
         """Precisions of the values of these rows, and how far values are from expectation; both 0 without values."""
@@ -224,8 +214,7 @@ class Posterior:
     def _move(self, sites: Array, rows: slice, now: Array, variance: Array, precision: Array, away: Array) -> None:
         """Move sites to where the values put them, given what everything else says."""
         now = self._process.seen(now)
-        width = self._widths[self._labels[rows], :1]
-        seen = np.flatnonzero(np.isfinite(width[:, 0]))
+        width, seen = self._widths[self._labels[rows], :1], np.flatnonzero(~self._empty(rows))
         variance, precision = variance[seen], precision[seen]
         left = np.maximum(1.0 - variance * precision, 1e-12)
         belief, belief_variance = (now[seen] - variance * sites[seen]) / left, variance / left
@@ -236,17 +225,12 @@ class Posterior:
         """(K, cells) of K covariances."""
         return np.array([seen_variances(self._process, matrix) for matrix in matrices])
 
-    def _given_earlier(self, sites: Array, rows: slice, start: Array) -> tuple[Array, Array]:
-        """Means given own and earlier sites, away from expectation, and what is predicted for the step after."""
+    def _given_earlier(self, sites: Array, rows: slice, start: Array) -> tuple[Array, Array, Array]:
+        """Means given own and earlier sites, away from expectation; each site's surprise; the prediction after all."""
         forward, index = self._forward, self._forward.index[rows]
         predicted, after = recur(index, forward.step, apply_each(index, forward.gain, sites), start)
-        precision = np.array(forward.precision)[index]
-        return predicted + apply_each(index, forward.pull, sites - precision * self._process.seen(predicted)), after
-
-    def _given_both(self, rows: slice, joined: tuple[Index, list[Array]], filtered: Array, told: Array) -> Array:
-        """Means given both directions; `told` are information vectors of later steps."""
-        pair, mix = joined
-        return apply_each(pair, mix, filtered + apply_each(self._forward.index[rows], self._forward.after, told))
+        surprise = sites - np.array(forward.precision)[index] * self._process.seen(predicted)
+        return predicted + apply_each(index, forward.pull, surprise), surprise, after
 
 
 def _pairs(*columns: Index) -> tuple[list[tuple[int, ...]], Index]:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from policyc_runtime.estimation.count_process import MANY
-from policyc_runtime.estimation.gains import Forward
+from policyc_runtime.estimation.gains import Forward, inverted
 from policyc_runtime.estimation.laplace_channel import laplace_width, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, recur
 
@@ -145,18 +144,7 @@ def _innovations(process: CountProcess, scales: bytes, wide: float) -> _Innovati
         foretold = process.seen(process.seen(before).T)
         relative = np.eye(process.cells) + np.sqrt(after_precision)[:, None] * foretold * np.sqrt(after_precision)
         root = np.sqrt(after_precision)
-        inverse, size = _inverted(relative)
+        inverse, size = inverted(relative)
         inverses.append(root[:, None] * inverse * root)
         sizes.append(size - np.log(np.where(root > 0, root, 1.0)).sum() * 2.0)
     return _Innovations(forward.index, forward.precision, forward.gain, forward.step, inverses, sizes)
-
-
-def _inverted(matrix: Array) -> tuple[Array, float]:
-    """The inverse of a covariance, and the logarithm of its determinant."""
-    if len(matrix) < MANY:
-        return np.asarray(np.linalg.inv(matrix), dtype=np.float64), float(np.linalg.slogdet(matrix)[1])
-    from scipy.linalg import cholesky, lapack  # start-up: few releases have so many values
-
-    factor = cholesky(matrix, lower=True)
-    lower = np.tril(lapack.dpotri(factor, lower=1)[0])
-    return lower + np.tril(lower, -1).T, float(2.0 * np.log(np.diag(factor)).sum())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from policyc_check.steps.chains import Chain
-from policyc_runtime.estimation import count_process, gains, safeguard
+from policyc_runtime.estimation import count_process, gains
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.posterior import Posterior
 from policyc_runtime.estimation.safeguard import candidates, evidence
@@ -32,7 +32,7 @@ def test_estimates_are_those_of_all_moves(delay: int | None, monkeypatch: pytest
     noisy, scales = np.random.default_rng(4).normal(20.0, 6.0, (9, 36)), np.full(9, 4.0)
     found = []
     for many in (36, 37):
-        for module in (count_process, gains, safeguard):
+        for module in (count_process, gains):
             monkeypatch.setattr(module, "MANY", many)
         monkeypatch.setattr(count_process, "FEW_MOVES", 0.1)
         process = row_of(36)
