@@ -259,9 +259,16 @@ class CountProcess:
             drawn = np.asarray(sum(one.drawn(steps, series, generator) for one in each))
             return drawn if self.chain.belongs is None else drawn @ self.chain.belongs.astype(np.int64)
         now = generator.multinomial(int(self.population), _law(self.chain.marginal(0)), size=series)
-        counts, moves = [now], _law(self.move)
+        counts, moves, places = [now], _law(self.move), None
+        if self.states >= MANY and (most := int(np.count_nonzero(moves, axis=1).max())) < self.states // 2:
+            places = np.argsort(-moves, axis=1, kind="stable")[:, :most]
+            moves = np.take_along_axis(moves, places, axis=1)
         for _ in range(1, steps):
-            now = generator.multinomial(now, moves).sum(axis=1)
+            moved = generator.multinomial(now, moves)
+            if places is None:
+                now = moved.sum(axis=1)
+            else:
+                now = np.array([np.bincount(places.ravel(), one.ravel(), self.states) for one in moved], dtype=np.int64)
             counts.append(now)
         return np.array(counts)
 

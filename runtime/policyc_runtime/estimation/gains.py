@@ -5,7 +5,6 @@ Covariances do not depend on values: with constant or repeating noise they soon 
 
 from __future__ import annotations
 
-from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -28,27 +27,37 @@ if TYPE_CHECKING:
 SAME = 1e-9  # covariances that differ by less, relative to the largest, are one
 FORGOTTEN = 1e-20  # an influence below this changes no double
 TOGETHER = 1024  # steps that are looked for among those that came before
-FEW = 1024  # numbers, of which the text itself is looked up
+FEW = 1024  # numbers, all of which are looked up
 ROUNDS = 30  # for a step's own precisions to agree with its covariance
 
 
 class Interned:
-    """Arrays by number; arrays that are the same within `SAME` have one number."""
+    """Arrays by number, vectors or covariances; those that are the same within `SAME` have one number."""
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
-        self._known: dict[bytes, int] = {}
+        self._known: dict[bytes, list[int]] = {}
 
     def number(self, array: Array) -> int:
         """Of an array, a new one if it was not seen before."""
-        size = float(np.abs(array).max()) if array.size else 0.0
+        few = array.size <= FEW
+        told = array if few else array.diagonal()  # of a large covariance this parts nearly all, and nothing is larger
+        size = float(np.abs(told).max()) if told.size else 0.0
         power = np.exp2(np.ceil(np.log2(size))) if size > 0 else 1.0
-        rounded = np.rint(array / (power * SAME)).astype(np.int64).tobytes() + np.float64(power).tobytes()
-        key = sha256(rounded).digest() if array.size > FEW else rounded  # a text is kept as long as the array
-        if key not in self._known:
-            self._known[key] = len(self.arrays)
-            self.arrays.append(array)
-        return self._known[key]
+        alike = self._known.setdefault(_rounded(told, power).tobytes() + np.float64(power).tobytes(), [])
+        if alike and few:
+            return alike[0]
+        whole = _rounded(array, power) if alike else None
+        for number in alike:
+            if whole is not None and np.array_equal(_rounded(self.arrays[number], power), whole):
+                return number
+        alike.append(len(self.arrays))
+        self.arrays.append(array)
+        return alike[-1]
+
+
+def _rounded(array: Array, power: float) -> NDArray[np.int64]:
+    return np.rint(array / (power * SAME)).astype(np.int64)
 
 
 class Forward:

@@ -203,7 +203,7 @@ class Posterior:
 
     def _empty(self, rows: slice) -> NDArray[np.bool_]:
         """Which of these steps have no values."""
-        return np.isinf(self._widths[self._labels[rows], 0])
+        return np.asarray(np.isinf(self._widths[self._labels[rows], 0]))
 
     def _seen(self, noisy: Array, rows: slice) -> tuple[Array, Array]:
         """Precisions of the values of these rows, and how far values are from expectation; both 0 without values."""

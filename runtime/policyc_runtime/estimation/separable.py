@@ -49,6 +49,9 @@ class SeparableCost(Protocol):
     def curve_slope(self, values: Array) -> Array:
         """The derivative of the smooth part."""
 
+    def unit(self, values: Array) -> Array:
+        """What one unit more costs than these whole values; not a difference of costs, which large counts would lose."""
+
     def units(self, multiplier: Array) -> Array:
         """The largest whole k such that the step from k - 1 to k costs at most the multiplier, (rows, 1)."""
 
@@ -84,6 +87,10 @@ class SquaredCost:
         """Its derivative."""
         return values - self.noisy
 
+    def unit(self, values: Array) -> Array:
+        """The difference of squares."""
+        return values + 0.5 - self.noisy
+
     def units(self, multiplier: Array) -> Array:
         """The step from k - 1 to k costs k - 1/2 - noisy."""
         return np.asarray(np.floor(self.noisy + multiplier + 0.5))
@@ -114,6 +121,10 @@ class WeighedSquares(SquaredCost):
     def curve_slope(self, values: Array) -> Array:
         """Its derivative."""
         return np.asarray(self.weights * (values - self.noisy))
+
+    def unit(self, values: Array) -> Array:
+        """The difference of squares, weighed."""
+        return np.asarray(self.weights * (values + 0.5 - self.noisy))
 
 
 @dataclass(frozen=True)
@@ -172,6 +183,11 @@ class MapCost:
         from scipy.special import digamma
 
         return np.asarray(digamma(values + 1.0) - self.log_law)
+
+    def unit(self, values: Array) -> Array:
+        """Of one user more who is there with probability P, inf where that is 0, and of the distance."""
+        farther = np.clip(2.0 * (values - self.noisy) + 1.0, -1.0, 1.0)
+        return np.asarray(self.weight * farther + np.log(values + 1.0) - self.log_law)
 
     def units(self, multiplier: Array) -> Array:
         """The step from k - 1 to k costs ln(k / P) minus, about or plus 1 / scale: below, around or above noisy."""
@@ -252,7 +268,7 @@ def _hand_out(cost: SeparableCost, values: Array, total: float, upper: Array) ->
     rows = np.flatnonzero(values.sum(axis=1) < total)
     while rows.size:
         part, held = cost.take(rows), values[rows]
-        price = np.where(held < upper, cost_of(part, held + 1.0) - cost_of(part, held), np.inf)
+        price = np.where(held < upper, part.unit(held), np.inf)
         values[rows, np.argmin(price, axis=1)] += 1.0
         rows = rows[values[rows].sum(axis=1) < total]
     return values
