@@ -119,17 +119,18 @@ class Accounting:
         """The steps in a row that leakage is promised about: of several such promises, the shortest."""
         return min((target.window for target in self.plan.targets if isinstance(target, AlphaDPT)), default=1)
 
-    def largest_leakage(self, steps: int, row_tolerance: float = 0.0) -> float:
+    def largest_leakage(self, steps: int, row_tolerance: float = 0.0, most: float = math.inf) -> float:
         """The largest leakage about `width` steps in nats, over all groups, if the stream ended after `steps` steps.
 
         Args:
             steps: of a stream with a horizon; ignored for an endless one.
             row_tolerance: total variation within which the rows of every chain are known.
+            most: nats; of what is more something that is more.
         """
-        return max(self._largest(record, steps, row_tolerance) for record in self.plan.correlation.chains)
+        return max(self._largest(record, steps, row_tolerance, most) for record in self.plan.correlation.chains)
 
-    def _largest(self, record: ChainRecord, steps: int, row_tolerance: float) -> float:
-        known = self._by_recursion(record, steps, row_tolerance)
+    def _largest(self, record: ChainRecord, steps: int, row_tolerance: float, most: float) -> float:
+        known = self._by_recursion(record, steps, row_tolerance, most)
         if row_tolerance:
             return min(known, self._by_pairs_within(record, row_tolerance))
         pairs = self.by_pairs(record)
@@ -144,11 +145,11 @@ class Accounting:
         pairs = settled(record.chain(), inside, ends, steps, row_tolerance)
         return math.inf if pairs is None else pairs.largest(inside, *ends)
 
-    def _by_recursion(self, record: ChainRecord, steps: int, row_tolerance: float) -> float:
+    def _by_recursion(self, record: ChainRecord, steps: int, row_tolerance: float, most: float) -> float:
         past, future = self.sides(record, row_tolerance)
         if self.plan.stream.horizon is not None:
             width = min(self.width, steps)
-            return largest_leakage(self.budgets[:steps], past, future, width, record.lags)
+            return largest_leakage(self.budgets[:steps], past, future, width, record.lags, most)
         if self.repeats:
             before, after = self.inherited(record, row_tolerance)
             within = window_sums(np.resize(self.repeats, len(before) + self.width - 1), self.width)

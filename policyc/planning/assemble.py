@@ -54,14 +54,15 @@ def round_up(value: Fraction, digits: int = 15) -> Decimal:
 
 
 def assemble_plan(
-    policy: Policy, choices: Sequence[Choice], sharing: str | None, notices: Sequence[Diagnostic]
+    policy: Policy, choices: Sequence[Choice], sharing: str | None, notices: Sequence[Diagnostic], *, audit: bool
 ) -> Plan:
     """The plan of a policy for one choice a release; its claims are computed by the kernel's own sums.
 
-    `sharing` says how the releases divide the budget; None for one.
+    `sharing` says how the releases divide the budget; None for one. Without an `audit`, what leaks through chains is
+    proposed: the check of the plan has to accept it.
     """
     draft, releases = _made(policy, choices)
-    claims = step_claims(Stated(**{**dict(draft), "releases": releases}))
+    claims = step_claims(Stated(**{**dict(draft), "releases": releases}), audit=audit)
     return built_plan(policy, draft, releases, claims, notices, sharing)
 
 
@@ -133,14 +134,14 @@ def _with_shares(releases: Sequence[Scheduled]) -> tuple[Scheduled, ...]:
     )
 
 
-def step_claims(stated: Stated) -> Claims:
+def step_claims(stated: Stated, *, audit: bool = True) -> Claims:
     """What single steps and windows spend, and what leaks through the chains where that is promised."""
     horizon = stated.stream.horizon
     total = None if horizon is None else window_budget(stated, horizon)
     largest = round_up(window_budget(stated, 1))
     leakage: Decimal | None = None
     alphas = [target.alpha for target in stated.targets if isinstance(target, AlphaDPT)]
-    groups = [stated_leakage(stated, record) for record in stated.correlation.chains] if alphas else []
+    groups = [stated_leakage(stated, record, audit=audit) for record in stated.correlation.chains] if alphas else []
     pairs = zip(stated.correlation.chains, groups, strict=False)
     witnesses = [w for record, (_, group) in pairs if (w := stated_witness(stated, record, group)) is not None]
     if alphas:
@@ -156,7 +157,7 @@ def step_claims(stated: Stated) -> Claims:
     )
 
 
-def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, GroupLeakage]:
+def stated_leakage(stated: Stated, record: ChainRecord, *, audit: bool = True) -> tuple[Inheritance, GroupLeakage]:
     """What the plan says of one chain's leakage between steps, and what follows from it.
 
     By pairs of states where the recursion does not show what is promised about single steps.
@@ -166,7 +167,8 @@ def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, Gr
     budgets = np.array([math.inf]) if found is None else found
     alphas = [float(t.alpha) for t in stated.targets if isinstance(t, AlphaDPT) and t.window == 1]
     windows = [t for t in stated.targets if isinstance(t, AlphaDPT) and t.window > 1]
-    before, after = _accepted(budgets.tobytes(), chain, record.lags, endless=steps is None, windows=bool(windows))
+    ways = {"endless": steps is None, "windows": bool(windows), "audit": audit}
+    before, after = _accepted(budgets.tobytes(), chain, record.lags, **ways)
     columns, kept = (np.resize(budgets, len(before[0])), before[0], after[0]), None
     if steps is not None:  # long runs of steps are like few of them
         kept = enough([Runs(patterns(column)) for column in columns], max([1, *(t.window for t in windows)]))
@@ -181,12 +183,12 @@ def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, Gr
 
 @lru_cache(maxsize=4)
 def _accepted(
-    budgets: bytes, chain: Chain, lags: tuple[int, ...], *, endless: bool, windows: bool
+    budgets: bytes, chain: Chain, lags: tuple[int, ...], *, endless: bool, windows: bool, audit: bool
 ) -> tuple[Shown, Shown]:
     """`accepted_inheritance`, kept: a plan is put together again with its warnings, of the same chains and budgets."""
     found = np.frombuffer(budgets)
     digits = FINE if endless or windows else digits_for(found, chain, lags)
-    return accepted_inheritance(found, chain, lags, endless=endless, digits=digits)
+    return accepted_inheritance(found, chain, lags, endless=endless, digits=digits, audit=audit)
 
 
 def _windows(stated: Stated, groups: Sequence[GroupLeakage]) -> Iterator[WindowClaim]:

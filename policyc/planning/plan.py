@@ -66,22 +66,27 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
     try:
         if policy.of_streams:
             policy, lags = through_chains(with_one_signal(policy), notices)
-            plan, more = plan_user_level(policy, notices, lags)
-        else:
-            try:
-                plan, more = _planned(policy, notices, audit=False)
-            except PlanRejectedError:  # as a rule nothing of what is proposed is refused
-                plan, more = _planned(policy, notices, audit=True)
-        plan = plan.model_copy(update={"made": with_predictions(policy, plan)}).sealed()
-        require_known_errors(policy, plan, [*notices, *more])
-        verify(plan)
+            return _verified(policy, notices, *plan_user_level(policy, notices, lags))
+        try:
+            return _verified(policy, notices, *_planned(policy, notices, audit=False))
+        except PlanRejectedError:  # as a rule nothing of what is proposed is refused
+            return _verified(policy, notices, *_planned(policy, notices, audit=True))
     except KernelError as error:
         raise PolicyError(policy.source, [*notices, _refused(policy, error)]) from error
+
+
+def _verified(
+    policy: Policy, notices: Sequence[Diagnostic], plan: Plan, more: list[Diagnostic]
+) -> tuple[Plan, list[Diagnostic]]:
+    """The plan with all that is predicted, as the check accepts it."""
+    plan = plan.model_copy(update={"made": with_predictions(policy, plan)}).sealed()
+    require_known_errors(policy, plan, [*notices, *more])
+    verify(plan)
     return plan, more
 
 
 def _planned(policy: Policy, notices: Sequence[Diagnostic], *, audit: bool) -> tuple[Plan, list[Diagnostic]]:
-    """The plan, with an `audit` of every schedule that is compared; without, only of what is chosen."""
+    """The plan, with an `audit` of every schedule that is compared and of the one chosen; without, none is shown yet."""
     groups = [Group(chain.group, chain_record(chain).chain()) for chain in policy.chains]
     ways = [_compared(policy, notices, groups, way, audit=audit) for way in _ways(policy)]
     choices, words = min((way for way in ways if way is not None), key=partial(_cost, policy))
@@ -91,10 +96,10 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic], *, audit: bool) -> t
         for release, choice in zip(policy.releases, choices, strict=True)
         for warning in utility_warnings(policy, release, choice.predicted, broken.get(release.name, ()))
     ]
-    plan = assemble_plan(policy, choices, words, (*notices, *more))
+    plan = assemble_plan(policy, choices, words, (*notices, *more), audit=audit)
     if unseen := list(shown_warnings(policy, plan, [*notices, *more])):
         more += unseen
-        plan = assemble_plan(policy, choices, words, (*notices, *more))
+        plan = assemble_plan(policy, choices, words, (*notices, *more), audit=audit)
     return plan, more
 
 

@@ -201,7 +201,8 @@ def tolerance(accounting: Accounting) -> list[JsonValue]:
 
 def _tolerated(accounting: Accounting, rho: Decimal) -> Json:
     whole_stream = accounting.plan.claims.budget_sum
-    total = accounting.largest_leakage(accounting.steps, float(rho))
+    most = np.inf if whole_stream is None else float(whole_stream)
+    total = accounting.largest_leakage(accounting.steps, float(rho), most)
     if whole_stream is not None and not total < whole_stream:
         value: str | None = round_up(whole_stream)
         words = f"{value} nats, the sum of all budgets"

@@ -39,7 +39,7 @@ _TOLD = 1e-10  # relative, by which what is not shown is raised: far above what 
 
 
 def accepted_inheritance(
-    budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool, digits: int | None = None
+    budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool, digits: int | None = None, audit: bool = True
 ) -> tuple[Shown, Shown]:
     """What every step inherits from before and from after, in the order of time, as the check accepts it.
 
@@ -49,6 +49,7 @@ def accepted_inheritance(
         lags: as in `total_leakage`.
         endless: whether the budgets repeat for ever.
         digits: of gaps that are kept; default all of them in an endless stream, and enough in one that ends.
+        audit: whether what is proposed is shown here too, of a stream that ends; where not, the check has to be asked.
 
     Returns:
         of every step; of an endless stream, of a period, or where its law moves at first of so many that the last one
@@ -60,7 +61,7 @@ def accepted_inheritance(
     array, (backward, forward) = _checked(budgets), _both(chain)
     if endless and backward.settled == math.inf:
         raise PlanRejectedError("E0801", "an endless stream needs a chain whose law is seen to settle")
-    way, kept = (around, EVERY) if endless else (_along, FINE)
+    way, kept = (around, EVERY) if endless else (partial(_along, audit=audit), FINE)
     find = partial(way, digits=kept if digits is None else digits)
     nats, by = find(array[::-1], forward.reversed(), lag_set(lags), "after")
     if not endless or not backward.settled:
@@ -219,10 +220,12 @@ def _runs(nats: Floats, by: Whole) -> tuple[InheritedRun, ...]:
     return tuple(runs)
 
 
-def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str, digits: int) -> Shown:
+def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str, digits: int, *, audit: bool) -> Shown:
     """Of a stream that ends, in the order of the recursion."""
     side.check_horizon(len(budgets))
     nats, by = recursed(budgets, side, lags, digits)
+    if not audit:
+        return nats, by
     lag, columns = int(by.max(initial=1)), (nats, by.astype(np.float64), budgets)
     steps = enough([Runs(patterns(column)) for column in columns], lag + 1, side.settled + lag)
     require_shown(nats[steps], by[steps], budgets[steps], side.side, where, endless=False)

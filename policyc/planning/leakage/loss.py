@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 _LARGE, _LARGEST = 256, 16_384  # states for which one value is first sought in whole numbers
 _NEAR, _FAR = 1.0, 4.0  # nats up to which the hull of so many is built at least, and beyond which as a whole
 _LEAST = 2.0**-6  # the former where rows are known roughly
+_TOLD = 0.9  # (e^alpha - 1) times their tolerance, up to which a part of the hull tells losses of theirs
 
 
 class LossFunction:
@@ -158,6 +159,8 @@ class LossFunction:
     @cached_property
     def _hull(self) -> tuple[list[float], list[Vertex]]:
         """Vertices by falling D, and the alphas at which the next one takes over."""
+        if self.row_tolerance >= 0.5:  # any two rows may share nothing
+            return [], [Vertex(1.0, -self.row_tolerance, 0.0)]
         found = self._corners(kept_hull(self._distinct))
         self._begun = sys.float_info.max, found
         return found
@@ -168,13 +171,15 @@ class LossFunction:
         The corner of alpha is one where mu = E (G + 2 rho) / (1 + E (D - rho)), E = e^alpha - 1; as G <= 1 and D >= 0,
         it is at most E (1 + 2 rho) / (1 - E rho), and as L(a) <= a without a tolerance rho, E.
         """
-        if "_hull" in vars(self) or len(self._distinct) < _LARGE or alpha > _FAR:
+        rho = self.row_tolerance
+        if "_hull" in vars(self) or len(self._distinct) < _LARGE or alpha > _FAR or rho >= 0.5:
             return self._hull
         if alpha > self._begun[0]:
-            rho = self.row_tolerance
             most = 2.0 ** math.ceil(math.log2(max(alpha, _LEAST if rho else _NEAR)))
+            if rho:
+                most = max(alpha, min(most, math.log1p(_TOLD / rho)))
             E = math.expm1(most)
-            if E * rho > 0.5:
+            if E * rho > _TOLD * (1 + 1e-9):
                 return self._hull
             self._begun = most, self._corners(kept_hull(self._distinct, E * (1 + 2 * rho) / (1 - E * rho)))
         return self._begun[1]

@@ -43,13 +43,21 @@ def along(runs: Sequence[Pattern], reach: int, settled: float, find: Callable[[F
 
 
 def largest_leakage(
-    epsilons: ArrayLike, backward: LossesLike, forward: LossesLike, width: int, lags: Lags = 1
+    epsilons: ArrayLike,
+    backward: LossesLike,
+    forward: LossesLike,
+    width: int,
+    lags: Lags = 1,
+    most: float = math.inf,
 ) -> float:
-    """The largest entry of `window_leakage`, of which those are looked at that are not like others."""
+    """The largest entry of `window_leakage`, of which those are looked at that are not like others.
+
+    Of what is more than `most` nats something that is more.
+    """
     budgets, sides = checked(epsilons), (as_losses(backward), as_losses(forward))
 
     def find(some: Floats) -> Sides:
-        return both_sides(some, *sides, lags, width)
+        return both_sides(some, *sides, lags, width, most)
 
     settled = max(side.settled for side in sides)
     if len(budgets) <= 2 * KEPT or settled == math.inf:

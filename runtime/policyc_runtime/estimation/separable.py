@@ -50,7 +50,7 @@ class SeparableCost(Protocol):
         """The derivative of the smooth part."""
 
     def unit(self, values: Array) -> Array:
-        """What one unit more costs than these whole values; not a difference of costs, which large counts would lose."""
+        """What one unit more costs than these whole values: no difference of costs, in which large counts lose it."""
 
     def units(self, multiplier: Array) -> Array:
         """The largest whole k such that the step from k - 1 to k costs at most the multiplier, (rows, 1)."""
