@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, and how often these come
 Sides = tuple[Floats, Floats]  # what each step inherits from before, and from after, nats, (T,) each
 
-KEPT = 16_384  # steps of a long run, about
+KEPT = 2_048, 16_384  # steps of a long run, about; more where leakage has not settled by then
 
 
 def along(runs: Sequence[Pattern], reach: int, settled: float, find: Callable[[Floats], Sides]) -> tuple[Floats, Sides]:
@@ -32,12 +32,15 @@ def along(runs: Sequence[Pattern], reach: int, settled: float, find: Callable[[F
         settled: from which step on the law does not depend on the step.
         find: what steps of given budgets, (T,), inherit; it goes by so many steps before and after at most.
     """
-    shorter = [(pattern, _rounds(pattern, repeats)) for pattern, repeats in runs]
-    if shorter != list(runs):
-        budgets = _expanded(shorter)
-        found = find(budgets)
-        if _stay(runs, shorter, found, reach, settled):
-            return budgets, found
+    for kept in KEPT:
+        shorter = [(pattern, _rounds(pattern, repeats, kept)) for pattern, repeats in runs]
+        if shorter == list(runs):
+            break
+        if all(_seen(run, few, reach, settled) for run, few in zip(runs, shorter, strict=True)):
+            budgets = _expanded(shorter)
+            found = find(budgets)
+            if _stay(runs, shorter, found):
+                return budgets, found
     budgets = _expanded(runs)
     return budgets, find(budgets)
 
@@ -60,7 +63,7 @@ def largest_leakage(
         return both_sides(some, *sides, lags, width, most)
 
     settled = max(side.settled for side in sides)
-    if len(budgets) <= 2 * KEPT or settled == math.inf:
+    if len(budgets) <= 2 * KEPT[0] or settled == math.inf:
         return largest_of(budgets, find(budgets), width)
     runs, start, reach = [], 0, max(width, *lag_set(lags))
     for size, repeats in patterns(budgets):
@@ -70,25 +73,30 @@ def largest_leakage(
     return largest_of(*along(runs, reach, settled, find), width)
 
 
-def _rounds(pattern: Sequence[float], repeats: int) -> int:
+def _rounds(pattern: Sequence[float], repeats: int, kept: int) -> int:
     """How many rounds of a run stand for all: of many, so few that whole cycles are left out."""
-    cycles = (repeats - KEPT // len(pattern)) // CYCLE
-    return repeats - CYCLE * cycles if cycles > 0 and repeats * len(pattern) > 2 * KEPT else repeats
+    cycles = (repeats - kept // len(pattern)) // CYCLE
+    return repeats - CYCLE * cycles if cycles > 0 and repeats * len(pattern) > 2 * kept else repeats
 
 
 def _expanded(runs: Sequence[Pattern]) -> Floats:
     return np.concatenate([np.tile(np.asarray(pattern, dtype=np.float64), repeats) for pattern, repeats in runs])
 
 
-def _stay(runs: Sequence[Pattern], shorter: Sequence[Pattern], found: Sides, reach: int, settled: float) -> bool:
+def _seen(run: Pattern, shorter: Pattern, reach: int, settled: float) -> bool:
+    """Whether a run that was cut is long enough for it to be seen whether what is inherited settles."""
+    (pattern, repeats), (_, kept) = run, shorter
+    third = kept * len(pattern) // 3
+    return kept == repeats or third >= max(2 * (CYCLE * len(pattern) + reach + len(pattern)), settled + reach)
+
+
+def _stay(runs: Sequence[Pattern], shorter: Sequence[Pattern], found: Sides) -> bool:
     """Whether what is inherited from either side has settled by the last two thirds of every run that was cut."""
     begin = 0
     for (_, repeats), (pattern, kept) in zip(runs, shorter, strict=True):
         end = begin + kept * len(pattern)
         third, cycle = (end - begin) // 3, CYCLE * len(pattern)
         if kept < repeats:
-            if third < 2 * (cycle + reach + len(pattern)) or begin + third < settled + reach:
-                return False
             past, future = found[0][begin + third : end], found[1][begin : end - third]
             if not all(np.array_equal(side[cycle:], side[:-cycle]) for side in (past, future)):
                 return False
