@@ -86,7 +86,7 @@ def _verified(
 
 
 def _planned(policy: Policy, notices: Sequence[Diagnostic], *, audit: bool) -> tuple[Plan, list[Diagnostic]]:
-    """The plan, with an `audit` of every schedule that is compared and of the one chosen; without, none is shown yet."""
+    """The plan, with an `audit` of every schedule that is compared and of the one chosen; without, of none yet."""
     groups = [Group(chain.group, chain_record(chain).chain()) for chain in policy.chains]
     ways = [_compared(policy, notices, groups, way, audit=audit) for way in _ways(policy)]
     choices, words = min((way for way in ways if way is not None), key=partial(_cost, policy))

@@ -11,7 +11,10 @@ import pytest
 
 from policyc.emit.certificate import markdown, prose, render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
+from policyc.planning.leakage.losses import losses_of
+from policyc.planning.leakage.recursion import total_leakage
 from policyc_check.errors import PlanRejectedError
+from policyc_check.steps.budgets import total_budgets
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.plan import Plan
 
@@ -148,6 +151,12 @@ def test_tolerance_grows_from_the_claim(traffic: Plan, attachments: dict[str, st
     assert leaks[0] > traffic.claims.total_leakage
     assert traffic.claims.budget_sum is not None
     assert leaks[-1] <= traffic.claims.budget_sum + Decimal("0.001")
+    budgets, record = total_budgets(traffic, traffic.stream.horizon), traffic.correlation.chains[0]
+    for row in content["correlation"]["tolerance"]:
+        sides = losses_of(record.chain(), float(row["rho"]))
+        told = min(float(total_leakage(budgets, *sides, record.lags).max()), float(traffic.claims.budget_sum))
+        assert float(row["total_leakage"]) == pytest.approx(told, rel=1e-4)
+        assert float(row["total_leakage"]) >= told
 
 
 def test_a_plan_with_a_false_claim_gets_no_certificate(traffic: Plan, attachments: dict[str, str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,16 @@ def test_part_of_a_hull_tells_what_the_whole_does(rows, tolerance, monkeypatch) 
                 hull._KEPT.clear()
                 found = LossFunction(P, tolerance, often=True).supremum(epsilon, most)
                 assert found == pytest.approx(limit, rel=1e-12) if limit <= most else found > most
+
+
+@pytest.mark.parametrize("rows", [_lazy, _anywhere, _with_zeros])
+@pytest.mark.parametrize("tolerance", [0.5, 0.7, 0.999])
+def test_rows_that_may_share_nothing_pass_all_on(rows, tolerance) -> None:
+    """So the corners say, moved by the tolerance, of any matrix; they need not be found."""
+    P = rows(np.random.default_rng(5), 24)
+    moved = [hull.Vertex(v.gain + 2 * tolerance, v.mass - tolerance, v.rest - 2 * tolerance) for v in hull.kept_hull(P)]
+    known = LossFunction(P, tolerance)
+    for alpha in (0.0, 1e-9, 0.3, 1.0, 4.0, 60.0):
+        assert known(alpha) == max(corner.loss(alpha) for corner in moved) == alpha
+    assert known.supremum(0.1) == known(math.inf) == math.inf
+    assert known.whole_from == 0

@@ -24,6 +24,7 @@ def test_what_is_moved_on_is_the_product_with_all_moves() -> None:
     for process in candidates(row_of(120)):
         assert process._few_moves is not None
         assert np.allclose(process.moved(found), process.move.T @ found, rtol=1e-13, atol=0)
+        assert np.allclose(process.moved_back(found), process.move @ found, rtol=1e-13, atol=0)
 
 
 @pytest.mark.parametrize("delay", [None, 0, 2])
@@ -54,3 +55,29 @@ def test_the_law_of_a_smoothed_chain_stays_the_same() -> None:
         law = one.chain.marginal(0)
         assert np.allclose(law @ one.move, law, rtol=1e-14, atol=0)
         assert np.allclose(law, Chain(forward=one.move).marginal(0), rtol=1e-13, atol=0)
+
+
+def test_users_are_drawn_among_the_moves_that_they_make() -> None:
+    """Whole numbers that add up, at neighbours alone, with the means and variances of the law."""
+    process, generator = row_of(120), np.random.default_rng(8)
+    counts = process.drawn(3, 4_000, generator)
+    assert counts.dtype == np.int64
+    assert (counts.sum(axis=2) == 720).all()
+    law = process.expected(3)[2] / 720
+    assert np.abs(counts[2].mean(axis=0) - 720 * law).max() < 5 * np.sqrt(720 * law / 4_000).max()
+    assert counts[2].var(axis=0) == pytest.approx(720 * law * (1 - law), rel=0.15, abs=0.01)
+    chain = Chain(forward=process.move, initial=np.eye(120)[60])  # all begin in one place of the row
+    begun = CountProcess.of(720.0, chain).drawn(2, 4_000, generator)
+    assert set(np.flatnonzero(begun[1].any(axis=0)).tolist()) == {59, 60, 61}
+    moves = begun[1][:, 59:62].mean(axis=0) / 720
+    assert moves == pytest.approx(process.move[60, 59:62], abs=5e-4)
+
+
+def test_large_covariances_with_one_diagonal_are_told_apart() -> None:
+    """What is the same within rounding has one number, of few and of many states."""
+    for states in (4, 40):
+        known, one = gains.Interned(), 1.5 * np.eye(states)
+        other = one.copy()
+        other[0, 1] = other[1, 0] = 1e-6
+        numbers = [known.number(array) for array in (one, other, one * (1 + 1e-13), other.copy(), 2 * one)]
+        assert numbers == [0, 1, 0, 1, 2]

@@ -13,7 +13,14 @@ from scipy.special import gammaln
 
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation import map_counts
-from policyc_runtime.estimation.separable import MapCost, SquaredCost, cost_of, minimise_integers, minimise_reals
+from policyc_runtime.estimation.separable import (
+    MapCost,
+    SquaredCost,
+    WeighedSquares,
+    cost_of,
+    minimise_integers,
+    minimise_reals,
+)
 
 Array = NDArray[np.float64]
 
@@ -81,6 +88,30 @@ def test_projection_is_feasible_and_idempotent(noisy: list[float], total: int, w
     assert once.min() >= 0
     assert once.sum() == pytest.approx(total, rel=1e-12, abs=1e-9)
     assert solve(SquaredCost(once), float(total), lower, upper) == pytest.approx(once, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_unit_costs_the_difference_of_two_costs(seed: int) -> None:
+    """Below the noisy value, across it and above; of cells where nobody can be it costs infinitely much."""
+    rng = np.random.default_rng(seed)
+    noisy, law = rng.normal(10, 6, (4, 5)), rng.dirichlet(np.ones(5), 4)
+    law[:, 0] = 0.0
+    held = np.rint(np.maximum(noisy + rng.normal(0, 1, noisy.shape), 0.0))
+    held[:, 0] = 0.0
+    costs = MapCost(noisy, np.full((4, 1), 2.5), law), SquaredCost(noisy), WeighedSquares(noisy, rng.uniform(0.1, 1, 5))
+    for cost in costs:
+        difference = cost_of(cost, held + 1.0) - cost_of(cost, held)
+        assert cost.unit(held) == pytest.approx(difference, rel=1e-9, abs=1e-9)
+    assert np.isinf(costs[0].unit(held)[:, 0]).all()
+
+
+def test_the_cheapest_unit_is_found_of_huge_counts() -> None:
+    """Of 10^12 users, where costs of all of them differ by less than their last digit, cells have what is theirs."""
+    law, total = np.array([[0.25, 0.75]]), 10.0**12
+    cost = MapCost(np.array([[0.0, 0.0]]), np.full((1, 1), 3.0), law)
+    found = minimise_integers(cost, total, np.zeros(2), np.full(2, np.inf))
+    assert found.sum() == total
+    assert found[0, 0] == pytest.approx(total / 4, abs=1)
 
 
 @pytest.mark.parametrize("seed", range(20))
