@@ -8,11 +8,13 @@ and costs no privacy.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from policyc_runtime.estimation.count_process import MANY
 from policyc_runtime.estimation.gains import Forward, inverted
 from policyc_runtime.estimation.laplace_channel import laplace_width, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, recur
@@ -94,7 +96,15 @@ def evidence(processes: list[CountProcess], noisy: Array, scales: Array, *, bala
     """
     wide = wide_precision(noisy.shape[1] if balanced else None)
     seen = slice(0, looked_at(noisy.shape[1]))
-    logs = np.array([np.cumsum(innovation_log_likelihood(p, noisy[seen], scales[seen], wide)) for p in processes])
+
+    def log_likelihoods(process: CountProcess) -> Array:
+        return np.cumsum(innovation_log_likelihood(process, noisy[seen], scales[seen], wide))
+
+    if processes[0].states < MANY:
+        logs = np.array([log_likelihoods(process) for process in processes])
+    else:  # products of large matrices let go of the interpreter's lock
+        with ThreadPoolExecutor(2) as pool:
+            logs = np.array(list(pool.map(log_likelihoods, processes)))
     logs[0] += math.log(times_likelier(len(processes)))
     return logs
 

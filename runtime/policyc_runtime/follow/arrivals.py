@@ -26,12 +26,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS length (step INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS position (source TEXT PRIMARY KEY, next INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS number (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS published (sink TEXT PRIMARY KEY, steps INTEGER NOT NULL);
-"""
+TABLES = {"length": "step INTEGER", "position": "source TEXT", "number": "name TEXT", "published": "sink TEXT"}
+COUNTS = {"length": "bytes", "position": "next", "number": "value", "published": "steps"}
 STATE = "state.sqlite"
 
 
@@ -54,7 +50,7 @@ class Arrivals:
             if self._found("PRAGMA quick_check") != [("ok",)]:
                 raise self._unknown()
             self._state.execute("PRAGMA synchronous = EXTRA")
-            self._state.executescript(SCHEMA)
+            self._require_tables()
             (self._folder / STATE).chmod(PRIVATE_MODE)
             self._lengths = dict(self._found("SELECT step, bytes FROM length"))
             self._cut()
@@ -169,14 +165,33 @@ class Arrivals:
         csv.writer(text, lineterminator="\n").writerow(self._columns)
         return text.getvalue().encode()
 
+    @property
+    def _rows(self) -> bool:
+        """Whether there are rows of any step."""
+        return any(file.stem.isdecimal() for file in self._folder.glob("*.csv"))
+
     def _require_state(self) -> None:
         """Refuses rows of which nothing says that they were taken in: the state comes before any of them."""
         state = self._folder / STATE
         held = state.read_bytes()[:16] if state.is_file() else b""
-        rows = any(file.stem.isdecimal() for file in self._folder.glob("*.csv"))
-        gone = rows if not held else not held.startswith(b"SQLite format 3")
+        gone = self._rows if not held else not held.startswith(b"SQLite format 3")
         if gone:
             raise self._unknown()
+
+    def _require_tables(self) -> None:
+        """The tables, made together in a new state; refuses one of which some are gone, or hold no whole numbers."""
+        found = {name for (name,) in self._found("SELECT name FROM sqlite_master WHERE type = 'table'")} & TABLES.keys()
+        if not found and not self._rows:
+            with self._alone():
+                for name, key in TABLES.items():
+                    self._state.execute(f"CREATE TABLE {name} ({key} PRIMARY KEY, {COUNTS[name]} INTEGER NOT NULL)")
+        elif found != TABLES.keys():
+            raise self._unknown()
+        for name, key in TABLES.items():
+            column, kind = key.lower().split()
+            wrong = f"typeof({COUNTS[name]}) != 'integer' OR {COUNTS[name]} < 0 OR typeof({column}) != '{kind}'"
+            if self._found(f"SELECT 1 FROM {name} WHERE {wrong} LIMIT 1"):  # noqa: S608  names that stand above
+                raise self._unknown()
 
     def _unknown(self) -> LedgerError:
         """The refusal of rows of which nobody knows which were taken in."""

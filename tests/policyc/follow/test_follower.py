@@ -430,6 +430,34 @@ def test_rows_without_what_says_that_they_were_taken_in_are_kept(tmp_path: Path)
         assert (state.parent / "2.csv").is_file()
 
 
+@pytest.mark.parametrize(
+    "altered",
+    [
+        *(f"DROP TABLE {table}" for table in ("length", "position", "number", "published")),
+        "UPDATE length SET bytes = 'many'",
+        "UPDATE position SET next = x'00'",
+        "UPDATE number SET value = -1",
+        "UPDATE number SET value = 1.5",
+        "INSERT INTO published VALUES ('there', 'all')",
+        "INSERT INTO position VALUES (x'61', 1)",
+    ],
+)
+def test_a_state_that_another_hand_wrote_is_refused(tmp_path: Path, altered: str) -> None:
+    """Sound for sqlite, and yet not what was kept: nothing is taken for 0, and no row goes."""
+    plan = planned(tmp_path)
+    said = {"person": "a", "at": moment(BEGIN + 2 * HOUR + 5), "money": "3"}
+    first = Played([(BEGIN + 2 * HOUR + 10, json.dumps(said)), END], positions=True)
+    follow(plan, tmp_path, first, stopping=lambda: first.moment > BEGIN + 2 * HOUR + 600 * SECOND)
+    state = tmp_path / "private" / "l.arrivals" / "state.sqlite"
+    with closing(sqlite3.connect(state)) as open_state:
+        assert open_state.execute(altered).rowcount != 0
+        open_state.commit()
+    with pytest.raises(LedgerError) as refused:
+        follow(plan, tmp_path, played([], positions=True, now=first.moment))
+    assert (refused.value.code, refused.value.where) == ("E0840", str(state))
+    assert (state.parent / "2.csv").is_file()
+
+
 def test_a_mark_of_the_order_of_bytes_takes_no_event(tmp_path: Path) -> None:
     """As a CSV line's, that of a first object."""
     plan = planned(tmp_path)
