@@ -28,6 +28,7 @@ SAME = 1e-9  # covariances that differ by less, relative to the largest, are one
 FORGOTTEN = 1e-20  # an influence below this changes no double
 TOGETHER = 1024  # steps that are looked for among those that came before
 FEW = 1024  # numbers, all of which are looked up
+SHARPEST = 1e12  # variance over that of noise: matrices with larger ratios cannot be solved with in doubles
 ROUNDS = 30  # for a step's own precisions to agree with its covariance
 
 
@@ -127,7 +128,8 @@ class Forward:
         """The number of a new entry of the lists, for a step before which this is predicted."""
         process, covariance, state = self._process, self._predicted.arrays[now], len(self.after)
         if self._wide is None:
-            precision, after = given, _updated(process, covariance, given)
+            precision = np.minimum(given, _sharpest(process, covariance))
+            after = _updated(process, covariance, precision)
         else:
             precision, after = _own_precisions(process, covariance, given, self._wide)
         self.before.append(covariance)
@@ -257,15 +259,22 @@ def _less_means(process: CountProcess, matrix: Array) -> Array:
     return found
 
 
+def _sharpest(process: CountProcess, covariance: Array) -> Array:
+    """The largest precisions of values, (cells,): of less noise beside what is foretold so roughly all is known."""
+    return SHARPEST / np.maximum(seen_variances(process, covariance), 1e-280)
+
+
 def _own_precisions(process: CountProcess, covariance: Array, width: Array, wide: float) -> tuple[Array, Array]:
     """Precisions of a step's values, and the covariance after them, that agree with each other."""
-    precision = site_precision(seen_variances(process, covariance), width, wide)
+    most = _sharpest(process, covariance)
+    precision = np.minimum(site_precision(seen_variances(process, covariance), width, wide), most)
     if not precision.any():
         return precision, _updated(process, covariance, precision)
     after = _updated(process, covariance, precision)
     for _ in range(ROUNDS):
         variance = seen_variances(process, after)
-        fresh = site_precision(variance / np.maximum(1.0 - variance * precision, 1e-12), width, wide)
+        belief = variance / np.maximum(1.0 - variance * precision, 1e-12)
+        fresh = np.minimum(site_precision(belief, width, wide), most)
         done = np.abs(fresh - precision).max() <= SAME * precision.max(initial=0.0)
         precision = fresh
         after = _updated(process, covariance, precision)

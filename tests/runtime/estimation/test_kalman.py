@@ -95,6 +95,24 @@ def test_sweeps_reach_the_fixed_point() -> None:
     assert posterior.means(noisy).ravel() == pytest.approx(mean + after @ sites, abs=0.1)
 
 
+@pytest.mark.parametrize("delay", [0, 2, None])
+@pytest.mark.parametrize("population", [1e2, 1e6, 1e8])
+def test_hardly_any_noise_beside_many_users(population: float, delay: int | None) -> None:
+    """Values of steps that have some are taken about as they are, of however many users; others lie between."""
+    process = CountProcess(population, 3, Chain(forward=lazy(0.9)))
+    true = process.drawn(6, 1, np.random.default_rng(4))[:, 0].astype(np.float64)
+    posterior = Posterior(process, np.array([0.02, 0.0, 0.02, 0.02, 0.0, 0.02]), delay)
+    found, variances = posterior.means(true), posterior.variances()
+    seen = [0, 2, 3, 5]
+    assert found[seen] == pytest.approx(true[seen], abs=0.05 + 1e-4 * np.sqrt(population))
+    assert found.sum(axis=1) == pytest.approx(population, rel=1e-5)
+    assert (variances[seen] < 1e-9 * population).all()
+    assert (variances[[1, 4]] > 1e-3 * population).all()
+    assert (np.abs(found - true)[[1, 4]] < 6 * np.sqrt(variances[[1, 4]])).all()
+    candidate_logs = innovation_log_likelihood(process, true, np.full(6, 0.02))
+    assert np.isfinite(candidate_logs).all()
+
+
 def exact_mean(noisy: Array, scale: float, users: int, move: Array, start: Array) -> Array:
     """E[n_t | all noisy values], by summing over every path of the count of the first of two cells."""
 
