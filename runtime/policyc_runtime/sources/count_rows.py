@@ -16,7 +16,9 @@ from policyc_runtime.sources.moments import declared_start, unsaid_start
 from policyc_runtime.sources.step_counts import LARGEST_HORIZON, check_steps
 from policyc_runtime.sources.stored_counts import Counts, rows_in_order, stored_rows
 from policyc_runtime.sources.tables import InputTable, no_rows, place_of, quoted
-from policyc_runtime.sources.written_moments import rows_with_moments
+from policyc_runtime.sources.written_moments import TIME_TYPES, rows_with_moments
+
+OTHER = -2  # in place of a step that the moment beside it does not lie in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +69,7 @@ def read_rows(
     table.require_all(len(steps))
     if not len(steps) and (gaps == "refuse" or not since):
         raise no_rows(table.path)
-    _check_values(table.path, steps, codes, values, (said, name, release.query.by))
+    _check_values(table.path, steps, codes, values, (said, name, release.query.by), plan.stream.time_column)
     beyond = np.flatnonzero(steps >= longest)
     if beyond.size:
         check_steps(plan, int(steps[beyond[0]]) + 1, place_of(table.path, int(beyond[0])))
@@ -97,11 +99,16 @@ def _step_column(table: InputTable, plan: Plan) -> str:
 
 
 def _rows(table: InputTable, plan: Plan, said: str, start: int | None, counted: str) -> str:
-    """SQL for the rows with `step`, a whole number or -1, and what is counted."""
+    """SQL for the rows with `step`, a whole number or -1, or `OTHER` beside another moment, and what is counted."""
+    begin, time = declared_start(plan) if start is None else start, plan.stream.time_column
     if said == "step":
         step = _whole(table.columns[said])
-        return f"SELECT {step} AS step, {counted} FROM {table.source}"
-    begin = declared_start(plan) if start is None else start
+        if begin is None or not table.types.get(time, "").startswith(TIME_TYPES):
+            return f"SELECT {step} AS step, {counted} FROM {table.source}"
+        rows = rows_with_moments(table, plan.stream, table.columns[time], f"{step} AS number, {counted}")
+        told = f"CASE WHEN moment >= {begin} THEN {calendar_of(plan, begin).steps.sql('moment')} ELSE -1 END"
+        number = f"CASE WHEN number >= 0 AND moment IS NOT NULL AND number <> {told} THEN {OTHER} ELSE number END"
+        return f"SELECT {number} AS step, code, value FROM ({rows})"
     if begin is None:
         raise unsaid_start(str(table.path), "no row may say it: the first would fix when every published step is")
     rows = rows_with_moments(table, plan.stream, table.columns[said], counted)
@@ -124,13 +131,17 @@ def _check_values(
     codes: NDArray[np.int64],
     values: NDArray[np.int64],
     columns: tuple[str, str, str | None],
+    time: str,
 ) -> None:
-    """Refuses the first row that cannot be used; `columns` say the step, the count and the cell."""
+    """Refuses the first row that cannot be used; `columns` say the step, the count and the cell, `time` the moment."""
     bad = np.flatnonzero((steps < 0) | (codes < 0) | (values < 0))
     if not bad.size:
         return
     row = int(bad[0])
     where, (said, name, by) = place_of(path, row), columns
+    if steps[row] == OTHER:
+        message = f"the columns `step` and `{time}` say different steps"
+        raise not_counts(message, where, f"correct the row, or leave out one of both columns; `{time}` is not needed")
     if steps[row] < 0:
         remedy = "number the steps 0, 1, 2, …" if said == "step" else "write moments from the start of the stream on"
         raise not_counts(f"the value in column `{said}` is not a step", where, remedy)

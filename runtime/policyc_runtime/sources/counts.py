@@ -76,9 +76,9 @@ def read_counts(
 ) -> StepCounts:
     """Counts from a file or table with columns `step` (from 0), the cell column if any, and `count`.
 
-    Instead of `step` it may have the policy's column of moments, each in its step. Instead of `count` a column may have
-    the release's name; with several releases each has a column of its own. Where everybody is in one cell at a step,
-    counts by cell are enough, and all others are added up.
+    Instead of `step` it may have the policy's column of moments, each in its step; of both, a row says the same.
+    Instead of `count` a column may have the release's name; with several releases each has a column of its own. Where
+    everybody is in one cell at a step, counts by cell are enough, and all others are added up.
 
     Args:
         path: the file, or a table in memory.

@@ -268,6 +268,22 @@ def test_counts_may_say_moments_instead_of_steps(plan: Plan, held: Any) -> None:
     assert "--gaps zero" in (refused.value.help or "")
 
 
+def test_steps_and_moments_of_counts_say_the_same(plan: Plan, held: Any) -> None:
+    """Where both stand in a row: a number that slipped by one would give every count to the wrong step."""
+    table = counted(COUNTS)
+    for numbers in ([0, 0, 2], [0, 0, None]):
+        known = [number is not None for number in numbers]
+        both = table.append_column("step", pa.array([n or 0 for n in numbers])).filter(pa.array(known))
+        found = read_counts(held(both), plan, gaps="zero")
+        assert found.counts["rides"].tolist()[0] == [3, 4]
+    with pytest.raises(DataError, match="`step` and `at` say different steps") as refused:
+        read_counts(held(table.append_column("step", pa.array([0, 1, 2]))), plan, gaps="zero")
+    assert refused.value.code == "E0818"
+    assert "leave out one of both columns" in (refused.value.help or "")
+    unread = table.set_column(0, "at", pa.array([None, "soon", ""])).append_column("step", pa.array([0, 0, 2]))
+    assert read_counts(held(unread), plan, gaps="zero").counts["rides"].tolist()[2] == [0, 5]
+
+
 def test_moments_of_counts_are_those_of_the_clock(tmp_path: Path, held: Any) -> None:
     """Berlin is an hour ahead of UTC: what says its zone is converted, what says none is the clock's."""
     plan = plan_of(tmp_path, clock='  clock "Europe/Berlin"\n')
