@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, and how often these come
 Sides = tuple[Floats, Floats]  # what each step inherits from before, and from after, nats, (T,) each
 
-KEPT = 2_048, 16_384  # steps of a long run, about; more where leakage has not settled by then
+KEPT = 4_096, 16_384  # steps of a long run, about; more where leakage has not settled by then
 
 
 def along(runs: Sequence[Pattern], reach: int, settled: float, find: Callable[[Floats], Sides]) -> tuple[Floats, Sides]:
