@@ -192,19 +192,24 @@ class Backward:
     """
 
     def __init__(self, process: CountProcess, forward: Forward) -> None:
-        self.step: list[Array] = []  # by state of the filter, what later steps say to what these and the step say
-        self.gain: list[Array] = []  # surprise of a site to that
+        self.step: dict[int, Array] = {}  # by state of the filter, what later steps say to what these and the step say
+        self.gain: dict[int, Array] = {}  # surprise of a site to that
         self._process = process
         self._forward = forward
         self._known: dict[tuple[int, int], int] = {}
         self._seen: dict[int, tuple[Array, Array]] = {}  # of states with values
+        self._idle = _back(process, np.eye(process.states)), np.zeros((process.states, process.cells))
         self.information = Interned()
         self.nothing = self.information.number(np.zeros_like(process.move))
-        idle = _back(process, np.eye(process.states)), np.zeros((process.states, process.cells))
-        for state, precision in enumerate(forward.precision):
-            step, gain = self._of_values(state, precision) if precision.any() else idle
-            self.step.append(step)
-            self.gain.append(gain)
+
+    def learn(self, states: Index) -> Index:
+        """These states, of which `step` and `gain` are known from now on."""
+        for state in np.unique(states).tolist():
+            if state not in self.step:
+                precision = self._forward.precision[state]
+                values = precision.any()
+                self.step[state], self.gain[state] = self._of_values(state, precision) if values else self._idle
+        return states
 
     def _of_values(self, state: int, precision: Array) -> tuple[Array, Array]:
         process, before = self._process, self._forward.before[state]
@@ -233,7 +238,7 @@ class Backward:
     def whole(self) -> Index:
         """For every step the number of the information of all later ones."""
         index = [self.nothing]
-        for state in reversed(self._forward.index[1:].tolist()):
+        for state in reversed(self.learn(self._forward.index)[1:].tolist()):
             index.append(self.before(index[-1], state))
         return np.array(index[::-1])
 

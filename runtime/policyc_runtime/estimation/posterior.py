@@ -124,7 +124,7 @@ class Posterior:
 
     def _ahead(self) -> Index:
         """What the next steps say of each, as many as are waited for."""
-        states = self._forward.index.tolist()
+        states = self._backward.learn(self._forward.index).tolist()
         later = np.full(len(states), self._backward.nothing)
         for _ in range(min(self._delay or 0, len(states) - 1)):
             found = [self._backward.before(n, state) for n, state in zip(later[1:].tolist(), states[1:], strict=True)]
@@ -168,7 +168,7 @@ class Posterior:
             self._move(sites, rows, now, variance, precision, away)
         now, surprise, _ = self._given_earlier(sites, rows, nothing)
         if self._delay:
-            index, told = self._forward.index[rows], np.zeros_like(now)
+            index, told = self._backward.learn(self._forward.index[rows]), np.zeros_like(now)
             own = apply_each(index, self._backward.gain, surprise)
             for _ in range(min(self._delay, len(now) - 1)):
                 told[:-1] = apply_each(index[1:], self._backward.step, told[1:]) + own[1:]

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
     Index = NDArray[np.intp]
+    Matrices = Sequence[Array] | Mapping[int, Array]
 
 PIECE = 4096  # steps that are worked on together
 
@@ -31,7 +32,7 @@ def piece_at(step: int) -> int:
     return step // PIECE * PIECE
 
 
-def apply_each(index: Index, matrices: Sequence[Array], rows: Array) -> Array:
+def apply_each(index: Index, matrices: Matrices, rows: Array) -> Array:
     """matrices[index[t]] @ rows[t] for every t, (T, m); where most steps release nothing, most rows are 0."""
     busy = rows.any(axis=1)
     if not busy.all():
@@ -54,7 +55,7 @@ def _applied(matrix: Array, rows: Array) -> Array:
     return np.asarray(np.matmul(matrix, rows[:, :, None])[:, :, 0])
 
 
-def recur(index: Index, matrices: Sequence[Array], inputs: Array, start: Array) -> tuple[Array, Array]:
+def recur(index: Index, matrices: Matrices, inputs: Array, start: Array) -> tuple[Array, Array]:
     """x_0 = start, x_{t+1} = matrices[index[t]] @ x_t + inputs[t]: (T, m) of x_0 to x_{T-1}, and x_T."""
     states = np.empty((len(inputs) + 1, inputs.shape[1]))
     states[0] = start
@@ -66,7 +67,7 @@ def recur(index: Index, matrices: Sequence[Array], inputs: Array, start: Array) 
     return states[:-1], states[-1]
 
 
-def recur_back(index: Index, matrices: Sequence[Array], inputs: Array, end: Array) -> tuple[Array, Array]:
+def recur_back(index: Index, matrices: Matrices, inputs: Array, end: Array) -> tuple[Array, Array]:
     """x_{T-1} = end, x_{t-1} = matrices[index[t]] @ x_t + inputs[t]: (T, m), and x_{-1}."""
     states, before = recur(index[::-1], matrices, inputs[::-1], end)
     return states[::-1], before
