@@ -13,11 +13,10 @@ from decimal import Decimal
 from lark import Token
 
 from policyc.diagnostics import Diagnostic, Edit, Label, Span
-from policyc.syntax.numerals import numeral_around
+from policyc.syntax.numerals import numeral_around, range_around, whole_steps
 from policyc.syntax.place import Fault, Place
 from policyc.syntax.scan import CLOSERS, OPENERS, no_name, no_number, unquoted_moment
 from policyc.syntax.spelling import UNITS_IN_WORDS, nearest, respelt
-from policyc.syntax.tree import LONGEST_HORIZON
 
 DATE = re.compile(r"\b\d{4}-\d\d?-\d\d?\b")
 VALUE = {"NAME", "STRING", "NUMBER", "LSQB"}
@@ -37,6 +36,7 @@ def explain(place: Place) -> Fault:
         _date,
         _condition,
         _by_inside,
+        _range,
         _numeral,
         _hyphen,
         _unclosed,
@@ -200,7 +200,7 @@ def _unit(place: Place) -> Fault | None:
                 value = Decimal(number)
             except ArithmeticError:
                 return None  # a word that begins with a digit is no numeral
-            finding, remedy = f"`{number}` is no number of steps", _whole_steps(value)
+            finding, remedy = f"`{number}` is no number of steps", whole_steps(value)
         else:
             remedy = f"did you mean `{number} steps`?"
             edit = Edit(place.span, "steps")
@@ -215,16 +215,16 @@ def _unit(place: Place) -> Fault | None:
     return Fault(Diagnostic("E0122", finding, place.span, help=remedy, edit=edit), repair=())
 
 
-def _whole_steps(value: Decimal) -> str:
-    """What to write instead of a number of steps with a point, an exponent or a sign."""
-    if value > LONGEST_HORIZON:
-        return f"there are at most {LONGEST_HORIZON:_} steps; a stream without an end has `horizon unbounded`"
-    if value < 1:
-        return "steps are counted from `1 step`"
-    down = int(value)
-    return (
-        f"write `{down:_} steps`" if down == value else f"steps are whole: write `{down} steps` or `{down + 1} steps`"
+def _range(place: Place) -> Fault | None:
+    """`clamp = 0-130`, `clamp = 0 to 130`."""
+    found = range_around(place.scan.masked, place.offset)
+    if found is None:
+        return None
+    span, written, meant = found
+    finding = Diagnostic(
+        "E0108", f"`{written}` is no range", span, help=f"did you mean `{meant}`?", edit=Edit(span, meant)
     )
+    return Fault(finding)
 
 
 def _no_parenthesis(place: Place) -> Fault | None:

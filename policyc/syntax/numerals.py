@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from policyc.diagnostics import Span
+from policyc.syntax.tree import LONGEST_HORIZON
 
 REACH = 40
 """Characters before and after a place that are looked at: no numeral that people write is longer."""
@@ -20,6 +21,7 @@ CALCULATED = rf"""[0-9]\w*(?:\.[0-9]+)?(?:
 )"""
 GROUPED = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]+)*(?:,[0-9]+(?:\.[0-9]+)?|[ ][0-9]{3}(?![\w.]))+[A-Za-z]*(?!\w)")
 POWER = re.compile(r"(?:([0-9]+(?:\.[0-9]+)?)\*)?([0-9]+(?:\.[0-9]+)?)\^([+-]?[0-9]{1,3})")
+RANGE = re.compile(r"clamp[ \t]*=[ \t]*((-?[0-9][0-9_.]*)[ \t]*(?:-|to|until|:)[ \t]*(-?[0-9][0-9_.]*))(?![\w.])")
 QUOTIENT = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 MOST_DIGITS = 12
 
@@ -39,6 +41,36 @@ def numeral_around(text: str, offset: int) -> tuple[Span, str] | None:
         span = Span(first + match.start(), first + match.end())
         if span.start < offset < span.end:
             return span, match.group()
+    return None
+
+
+def whole_steps(value: Decimal) -> str:
+    """What to write instead of a number of steps with a point, an exponent or a sign."""
+    if value > LONGEST_HORIZON:
+        return f"there are at most {LONGEST_HORIZON:_} steps; a stream without an end has `horizon unbounded`"
+    if value < 1:
+        return "steps are counted from `1 step`"
+    down = int(value)
+    return (
+        f"write `{down:_} steps`" if down == value else f"steps are whole: write `{down} steps` or `{down + 1} steps`"
+    )
+
+
+def range_around(text: str, offset: int) -> tuple[Span, str, str] | None:
+    """The range of a `clamp` with another sign between its ends that a place is in the middle of.
+
+    Args:
+        text: of the policy.
+        offset: where a part of it begins that was read as a thing of its own.
+
+    Returns:
+        Where it stands, its text, and what was meant; None where there is none.
+    """
+    first = max(0, offset - REACH)
+    for match in RANGE.finditer(text[first : offset + REACH]):
+        span = Span(first + match.start(1), first + match.end(1))
+        if span.start < offset < span.end:
+            return span, text[span.start : span.end], f"{match.group(2)} .. {match.group(3)}"
     return None
 
 

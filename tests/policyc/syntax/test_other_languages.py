@@ -36,6 +36,8 @@ WRITTEN = [
     ("by room", "by room where age > 18", "E0122", "only the rows that count"),
     ("realtime", "weekly", "E0205", "the stream's `step`"),
     ("count(visits) by room", "mean(visits.age, clamp = 0 .. 99)", "E0208", "divides one by the other"),
+    ("count(visits) by room", "sum(visits.money, clamp = 0.0-12.0)", "E0108", "did you mean `0.0 .. 12.0`?"),
+    ("count(visits) by room", "sum(visits.money, clamp = -5 to 12)", "E0108", "did you mean `-5 .. 12`?"),
     ("48 steps", "1e9 steps", "E0122", "at most 10_000_000 steps"),
     ("48 steps", "1_000_000_000 steps", "E0209", "write `horizon 10_000_000 steps`, or `horizon unbounded`"),
     ("48 steps", "-3 steps", "E0122", "counted from `1 step`"),
