@@ -25,40 +25,34 @@ if TYPE_CHECKING:
     Index = NDArray[np.intp]
 
 SAME = 1e-9  # covariances that differ by less, relative to the largest, are one
+SAME_INFORMATION = 1e-13  # the same of information, beside which little is left of a covariance
 FORGOTTEN = 1e-20  # an influence below this changes no double
 TOGETHER = 1024  # steps that are looked for among those that came before
-FEW = 1024  # numbers, all of which are looked up
 SHARPEST = 1e12  # variance over that of noise: matrices with larger ratios cannot be solved with in doubles
 ROUNDS = 30  # for a step's own precisions to agree with its covariance
 
 
 class Interned:
-    """Arrays by number, vectors or covariances; those that are the same within `SAME` have one number."""
+    """Arrays by number, vectors or covariances; those that are the `same`, relative to the largest, have one number."""
 
-    def __init__(self) -> None:
+    def __init__(self, same: float = SAME) -> None:
         self.arrays: list[Array] = []
+        self._same = same
         self._known: dict[bytes, list[int]] = {}
 
     def number(self, array: Array) -> int:
         """Of an array, a new one if it was not seen before."""
-        few = array.size <= FEW
-        told = array if few else array.diagonal()  # of a large covariance this parts nearly all, and nothing is larger
+        told = array.diagonal() if array.ndim == 2 else array  # of a covariance, of which nothing is larger
         size = float(np.abs(told).max()) if told.size else 0.0
         power = np.exp2(np.ceil(np.log2(size))) if size > 0 else 1.0
-        alike = self._known.setdefault(_rounded(told, power).tobytes() + np.float64(power).tobytes(), [])
-        if alike and few:
-            return alike[0]
-        whole = _rounded(array, power) if alike else None
+        rounded = np.rint(told / (power * self._same)).astype(np.int64)
+        alike = self._known.setdefault(rounded.tobytes() + np.float64(power).tobytes(), [])
         for number in alike:
-            if whole is not None and np.array_equal(_rounded(self.arrays[number], power), whole):
+            if array.ndim == 1 or np.abs(self.arrays[number] - array).max(initial=0.0) <= power * self._same:
                 return number
         alike.append(len(self.arrays))
         self.arrays.append(array)
         return alike[-1]
-
-
-def _rounded(array: Array, power: float) -> NDArray[np.int64]:
-    return np.rint(array / (power * SAME)).astype(np.int64)
 
 
 class Forward:
@@ -199,7 +193,7 @@ class Backward:
         self._known: dict[tuple[int, int], int] = {}
         self._seen: dict[int, tuple[Array, Array]] = {}  # of states with values
         self._idle = _back(process, np.eye(process.states)), np.zeros((process.states, process.cells))
-        self.information = Interned()
+        self.information = Interned(SAME_INFORMATION)
         self.nothing = self.information.number(np.zeros_like(process.move))
 
     def learn(self, states: Index) -> Index:

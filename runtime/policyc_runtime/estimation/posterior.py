@@ -28,6 +28,8 @@ SWEEPS = 4  # the first one brings nearly all; more than four change nothing tha
 FEW_SWEEPS = 2
 MANY_VALUES = 2e6  # where two sweeps are enough
 PRECISION_SWEEPS = 6
+EXACT = 1e-9  # of a variance, so much is left at least when later values are known: less is not told apart
+LEAST_LEFT = 1e-6  # of a belief's precision that is not the value's own: doubles tell no less apart
 SETTLED = 1e-3  # relative change of precisions that ends their sweeps
 
 
@@ -105,8 +107,8 @@ class Posterior:
                 change = max(change, float(np.abs(fresh - old).max() / max(fresh.max(), 1e-300)))
                 names.append(interned.number(fresh))
             if change < SETTLED or turn == PRECISION_SWEEPS:
-                self._pair, self._known_variances = np.zeros(len(labels), dtype=np.intp), variances
-                self._pair[seen] = pair
+                self._seen_variances = np.zeros((len(labels), self._process.cells))
+                self._seen_variances[seen] = variances[pair]
                 return
             site_labels, precisions = np.full(len(labels), nothing), interned.arrays
             site_labels[seen] = np.array(names)[fresh_labels]
@@ -119,7 +121,8 @@ class Posterior:
         for row, (state, number) in zip(variances, kinds, strict=True):
             after = self._forward.after[state]
             told = self._process.seen(after)  # of what is seen with all states, both ways
-            row[:] = seen_variances(self._process, after) - ((information[number] @ told) * told).sum(axis=0)
+            known = seen_variances(self._process, after)
+            row[:] = np.maximum(known - ((information[number] @ told) * told).sum(axis=0), EXACT * known)
         return pair, variances
 
     def _ahead(self) -> Index:
@@ -195,8 +198,7 @@ class Posterior:
                     told[self._empty(rows)] = 0.0  # of steps without values nothing is asked yet
                 means[rows] += apply_each(index, self._forward.after, told)
                 if sweep < sweeps:
-                    variance = self._known_variances[self._pair[rows]]
-                    self._move(sites[rows], rows, means[rows], variance, *self._seen(noisy, rows))
+                    self._move(sites[rows], rows, means[rows], self._seen_variances[rows], *self._seen(noisy, rows))
                 else:
                     means[rows] += self._process.expected(rows.stop - rows.start, rows.start)
         return self._process.seen(means)
@@ -216,10 +218,11 @@ class Posterior:
         now = self._process.seen(now)
         width, seen = self._widths[self._labels[rows], :1], np.flatnonzero(~self._empty(rows))
         variance, precision = variance[seen], precision[seen]
-        left = np.maximum(1.0 - variance * precision, 1e-12)
+        left = np.maximum(1.0 - variance * precision, LEAST_LEFT)
         belief, belief_variance = (now[seen] - variance * sites[seen]) / left, variance / left
         pull = score(away[seen] - belief, belief_variance, width[seen])
-        sites[seen] = precision * belief + (1.0 + belief_variance * precision) * pull
+        moved = precision * belief + (1.0 + belief_variance * precision) * pull
+        sites[seen] = np.where(left > LEAST_LEFT, moved, precision * away[seen])  # else the value says all there is
 
     def _variances(self, matrices: list[Array]) -> Array:
         """(K, cells) of K covariances."""
@@ -236,5 +239,6 @@ class Posterior:
 def _pairs(*columns: Index) -> tuple[list[tuple[int, ...]], Index]:
     """The combinations that occur, and which one a step has."""
     kinds: dict[tuple[int, ...], int] = {}
-    index = np.array([kinds.setdefault(key, len(kinds)) for key in zip(*(c.tolist() for c in columns), strict=True)])
+    keys = zip(*(column.tolist() for column in columns), strict=True)
+    index = np.array([kinds.setdefault(key, len(kinds)) for key in keys], dtype=np.intp)
     return list(kinds), index

@@ -180,13 +180,15 @@ class Arrivals:
 
     def _require_tables(self) -> None:
         """The tables, made together in a new state; refuses one of which some are gone, or hold no whole numbers."""
-        found = {name for (name,) in self._found("SELECT name FROM sqlite_master WHERE type = 'table'")} & TABLES.keys()
-        if not found and not self._rows:
-            with self._alone():
-                for name, key in TABLES.items():
-                    self._state.execute(f"CREATE TABLE {name} ({key} PRIMARY KEY, {COUNTS[name]} INTEGER NOT NULL)")
-        elif found != TABLES.keys():
-            raise self._unknown()
+        tables = {name for (name,) in self._found("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        missing, held = TABLES.keys() - tables, TABLES.keys() & tables
+        if missing and (self._rows or any(self._found(f"SELECT 1 FROM {name} LIMIT 1") for name in held)):  # noqa: S608
+            raise self._unknown()  # else a start was killed
+        with self._alone():
+            for name in missing:
+                self._state.execute(
+                    f"CREATE TABLE {name} ({TABLES[name]} PRIMARY KEY, {COUNTS[name]} INTEGER NOT NULL)"
+                )
         for name, key in TABLES.items():
             column, kind = key.lower().split()
             wrong = f"typeof({COUNTS[name]}) != 'integer' OR {COUNTS[name]} < 0 OR typeof({column}) != '{kind}'"

@@ -458,6 +458,18 @@ def test_a_state_that_another_hand_wrote_is_refused(tmp_path: Path, altered: str
     assert (state.parent / "2.csv").is_file()
 
 
+def test_a_start_that_was_killed_between_its_tables_goes_on(tmp_path: Path) -> None:
+    """Builds before made them one by one."""
+    plan = planned(tmp_path)
+    state = tmp_path / "private" / "l.arrivals" / "state.sqlite"
+    state.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(state)) as begun:
+        begun.execute("CREATE TABLE length (step INTEGER PRIMARY KEY, bytes INTEGER NOT NULL)")
+    said = {"person": "a", "at": moment(BEGIN + 5), "money": "3"}
+    follow(plan, tmp_path, Played([(BEGIN + 10, json.dumps(said)), END]))
+    assert counted(plan, tmp_path)["there"][:, 0].tolist() == [1, 0, 0, 0]
+
+
 def test_a_mark_of_the_order_of_bytes_takes_no_event(tmp_path: Path) -> None:
     """As a CSV line's, that of a first object."""
     plan = planned(tmp_path)

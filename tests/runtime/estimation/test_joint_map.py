@@ -294,3 +294,13 @@ def test_it_says_where_it_does_not_apply() -> None:
     with pytest.raises(ReleaseError) as caught:
         JointMap().estimate_series(np.ones((2, 3)), np.ones(2), 0, None, constraints, None, None)
     assert caught.value.code == "E0833"
+
+
+def test_errors_are_predicted_where_the_first_steps_have_no_values() -> None:
+    """What is tried of a long stream is its first steps, and the only release may come after them."""
+    scales = np.zeros(120)
+    scales[110] = 3.0
+    found = JointMap().predicted_errors(Chain(forward=RING), 100, scales, None, "mean_squared_error", integer=False)
+    assert found is not None
+    assert found.argmin() == 110
+    assert found[0] == pytest.approx(found[50], rel=0.01)
