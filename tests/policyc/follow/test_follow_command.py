@@ -97,12 +97,15 @@ def test_signals_end_it_between_steps_and_a_second_one_is_refused(tmp_path):
 
 @pytest.mark.law
 def test_a_signal_while_values_wait_for_their_moment_is_heard(tmp_path):
-    """Their noise is in the ledger, and they are not out; killed instead, or asked to end, the next start publishes."""
+    """Their noise is in the ledger, and they are not out; killed instead, or asked to end, the next start publishes.
+
+    Moments of publication are a pause apart from when the step closed: the next one is years away.
+    """
     (tmp_path / "visits.policy").write_text(VISITS)
     compile_policy(tmp_path / "visits.policy").save(tmp_path / "visits.plan")
     drawn = []
     for number in (signal.SIGTERM, signal.SIGKILL):
-        waiting = started(tmp_path, "--output", "out.csv", "--pause", "10min")
+        waiting = started(tmp_path, "--output", "out.csv", "--pause", "3650d")
         assert waiting.stdin is not None
         waiting.stdin.close()
         waiting.stdin = None
