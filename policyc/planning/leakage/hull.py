@@ -27,9 +27,7 @@ Indices = NDArray[np.intp]
 
 _TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can only raise L
 _HUGE = 700.0  # beyond it e^a overflows
-_BLOCK = (
-    1 << 20
-)  # bytes of a working block: threads wait for each other at smaller ones, and larger ones leave the cache
+_BLOCK = 1 << 20  # bytes of a working block: of smaller ones threads wait for each other; larger ones leave the cache
 _MANY = 256  # states, whose pairs are summed in single precision first
 _FEW = 6  # different probabilities up to which they are taken one by one
 _MOST_KEPT = 512

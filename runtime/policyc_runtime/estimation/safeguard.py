@@ -8,7 +8,6 @@ and costs no privacy.
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -103,6 +102,8 @@ def evidence(processes: list[CountProcess], noisy: Array, scales: Array, *, bala
     if processes[0].states < MANY:
         logs = np.array([log_likelihoods(process) for process in processes])
     else:  # products of large matrices let go of the interpreter's lock
+        from concurrent.futures import ThreadPoolExecutor  # start-up: few releases have so many values
+
         with ThreadPoolExecutor(2) as pool:
             logs = np.array(list(pool.map(log_likelihoods, processes)))
     logs[0] += math.log(times_likelier(len(processes)))

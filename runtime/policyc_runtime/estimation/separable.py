@@ -227,11 +227,6 @@ def _trigamma(x: Array) -> Array:
     return np.asarray(tail + x**-2 + (x + 1.0) ** -2 + (x + 2.0) ** -2 + (x + 3.0) ** -2)
 
 
-def cost_of(cost: SeparableCost, values: Array) -> Array:
-    """(rows, cells) cost of given values."""
-    return cost.weight * np.abs(values - cost.noisy) + cost.curve(values)
-
-
 def minimise_integers(cost: SeparableCost, total: float | None, lower: Array, upper: Array) -> Array:
     """Whole-numbered values of least cost, exactly.
 

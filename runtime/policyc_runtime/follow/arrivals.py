@@ -11,7 +11,7 @@ import csv
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,7 +184,7 @@ class Arrivals:
         missing, held = TABLES.keys() - tables, TABLES.keys() & tables
         if missing and (self._rows or any(self._found(f"SELECT 1 FROM {name} LIMIT 1") for name in held)):  # noqa: S608
             raise self._unknown()  # else a start was killed
-        with self._alone():
+        with self._alone() if missing else nullcontext():
             for name in missing:
                 self._state.execute(
                     f"CREATE TABLE {name} ({TABLES[name]} PRIMARY KEY, {COUNTS[name]} INTEGER NOT NULL)"

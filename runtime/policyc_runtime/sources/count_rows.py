@@ -18,8 +18,6 @@ from policyc_runtime.sources.stored_counts import Counts, rows_in_order, stored_
 from policyc_runtime.sources.tables import InputTable, no_rows, place_of, quoted
 from policyc_runtime.sources.written_moments import TIME_TYPES, rows_with_moments
 
-OTHER = -2  # in place of a step that the moment beside it does not lie in
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -30,6 +28,7 @@ Gaps: TypeAlias = Literal["refuse", "zero"]
 """What a step or cell without a row means in ready counts."""
 MOST_FILLED = 2**29  # counts in memory, where rows are filled up
 LARGEST_COUNT = 2**53  # whole numbers up to here survive every reader
+OTHER = -2  # in place of a step that the moment beside it does not lie in
 
 
 def read_rows(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 import pytest
+from costs import cost_of
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
@@ -24,7 +25,7 @@ from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.estimation.flows import Group, Optimum, most_probable_flows
-from policyc_runtime.estimation.separable import MapCost, cost_of
+from policyc_runtime.estimation.separable import MapCost
 from policyc_runtime.plan import Plan
 
 Array = NDArray[np.float64]

@@ -6,13 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
+from costs import cost_of
 from demands import at_least_zero, change_at_most, demand, demands, total
 from numpy.typing import NDArray
 
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.constrained import minimise_under_constraints, nearest_under_constraints
-from policyc_runtime.estimation.separable import MapCost, SquaredCost, cost_of, minimise_integers, minimise_reals
+from policyc_runtime.estimation.separable import MapCost, SquaredCost, minimise_integers, minimise_reals
 
 Array = NDArray[np.float64]
 

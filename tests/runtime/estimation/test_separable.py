@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from costs import cost_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from policyc_runtime.estimation.separable import (
     MapCost,
     SquaredCost,
     WeighedSquares,
-    cost_of,
     minimise_integers,
     minimise_reals,
 )
