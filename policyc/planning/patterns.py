@@ -35,7 +35,8 @@ DIRECT = 2000  # releases that are solved for at once
 SHORT = 120  # releases with which a longer horizon is tried first
 FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
-_LESS = (-1e-6, 0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # by which budgets are scaled down: tables err little
+_LESS = (-1e-6, 0.0)  # by which budgets are scaled down first: tables err little
+_ROOM = (1e-9, 1e-7, 1e-6, 1e-5)  # by which they are scaled down then, beyond the part by which they leak too much
 NEAR = 0.95  # a factor so near 1 changes the shape of the budgets no more
 MOST_RESCALED = 4  # times that budgets are solved for again because windows bind
 
@@ -209,5 +210,11 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> l
 
     if max(window for _, window in promise.limits) > 1:
         return times(largest(left, 0.0, 1 / NEAR))
-    kept = next((1 - less for less in _LESS if left(1 - less) >= 0), None)  # as a rule one of the first two
+    over = 0.0
+    for less in _LESS:  # as a rule one of these
+        over = -left(1 - less) / promise.nats
+        if over <= 0:
+            return times(1 - less)
+    factors = (1 - over - room for room in _ROOM)  # leakage is nearly in proportion to budgets
+    kept = next((factor for factor in factors if factor > 0 and left(factor) >= 0), None)
     return times(largest(left, 0.0, 1.0) if kept is None else kept)

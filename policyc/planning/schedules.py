@@ -278,11 +278,13 @@ def accepted(
     slack = SMALLEST_SLACK
     while slack < LARGEST_SLACK:
         found = tuple(run for run in runs(promise.scaled(1 - slack)) if run.steps is None or run.steps > 0)
+        beyond = math.inf
         if any(run.epsilon > 0 for run in found):
             leakages = [_leakage(found, groups, window, nats, audit=audit) for nats, window in promise.limits]
             if all(leakage <= nats for leakage, (nats, _) in zip(leakages, promise.limits, strict=True)):
                 return Allocation(name, found, tuple(groups), leakages[0])
-        slack *= 4
+            beyond = max(leakage / nats for leakage, (nats, _) in zip(leakages, promise.limits, strict=True)) - 1
+        slack = max(4 * slack, slack + 1.5 * beyond if beyond < LARGEST_SLACK else 0.0)
     raise ScheduleError("no budget was found that the audit accepts")
 
 

@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 EVERY, FINE, ROUGH = 64, 5, (0, 1, 2, 3)  # leading binary digits of a gap that are kept; of 0 none is
 MANY = 256  # states, of which a law more takes a while
 _CLEARLY = 1e-9  # of what releases leak, by which steps between them have to leak less
+_USEFUL = 1e-5  # of leakage between releases, by which it has to be lower by the digits that are tried
 
 
 def coarse(gap: int, digits: int = FINE) -> int:
@@ -77,11 +78,20 @@ def enough_around(epsilons: Floats, sides: tuple[Losses, Losses], find: Callable
 def _fewest(
     epsilons: Floats, find: Callable[[int], tuple[Floats, Floats]], least: int, else_: int, most: float = math.inf
 ) -> int:
-    """The fewest digits by which less leaks between releases than at them, or more than `most` at them."""
+    """The fewest digits by which less leaks between releases than at them, or more than `most` at them.
+
+    Or the most that are tried, where by these about as much leaks between releases as by the fewest: all help no more.
+    """
     released = epsilons > 0
-    for digits in (some for some in ROUGH if some >= least):
+
+    def leaked(digits: int) -> tuple[float, float]:
         before, after = find(digits)
         leakage = before + epsilons + after
-        if leakage[~released].max() <= leakage[released].max() * (1 - _CLEARLY) or leakage[released].max() > most:
+        return float(leakage[released].max()), float(leakage[~released].max())
+
+    between = 0.0
+    for digits in (some for some in ROUGH if some >= least):
+        at, between = leaked(digits)
+        if between <= at * (1 - _CLEARLY) or at > most:
             return digits
-    return else_
+    return ROUGH[-1] if between >= leaked(ROUGH[0])[1] * (1 - _USEFUL) else else_
