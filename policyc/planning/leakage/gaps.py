@@ -82,16 +82,20 @@ def _fewest(
 
     Or the most that are tried, where by these about as much leaks between releases as by the fewest: all help no more.
     """
-    released = epsilons > 0
+    released, between = epsilons > 0, dict[int, float]()  # the most that leaks between releases, by digits
 
-    def leaked(digits: int) -> tuple[float, float]:
+    def leaked_at(digits: int) -> float:
         before, after = find(digits)
         leakage = before + epsilons + after
-        return float(leakage[released].max()), float(leakage[~released].max())
+        between[digits] = float(leakage[~released].max())
+        return float(leakage[released].max())
 
-    between = 0.0
     for digits in (some for some in ROUGH if some >= least):
-        at, between = leaked(digits)
-        if between <= at * (1 - _CLEARLY) or at > most:
+        at = leaked_at(digits)
+        if between[digits] <= at * (1 - _CLEARLY) or at > most:
             return digits
-    return ROUGH[-1] if between >= leaked(ROUGH[0])[1] * (1 - _USEFUL) else else_
+    if not between:
+        return else_
+    if ROUGH[0] not in between:
+        leaked_at(ROUGH[0])
+    return ROUGH[-1] if between[ROUGH[-1]] >= between[ROUGH[0]] * (1 - _USEFUL) else else_
