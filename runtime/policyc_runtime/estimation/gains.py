@@ -62,11 +62,22 @@ class Forward:
     """
 
     def __init__(
-        self, process: CountProcess, labels: Index, precisions: Sequence[Array] | Array, *, wide: float | None = None
+        self,
+        process: CountProcess,
+        labels: Index,
+        precisions: Sequence[Array] | Array,
+        *,
+        wide: float | None = None,
+        gaps_at_once: bool = False,
     ):
-        """Args: labels (T,) of what is known of a step's noise; by label precisions, or widths when `wide` is given.
+        """What is known of every step.
 
-        `wide` is what a value tells where nothing else is known, as `site_precision` says.
+        Args:
+            process: of the counts.
+            labels: (T,) of what is known of a step's noise.
+            precisions: by label; or widths when `wide` is given.
+            wide: what a value tells where nothing else is known, as `site_precision` says.
+            gaps_at_once: whether steps without values in a row have one entry, with the covariances of the first.
         """
         self.before: list[Array] = []
         self.precision: list[Array] = []
@@ -77,8 +88,10 @@ class Forward:
         self.index: Index = np.zeros(0, dtype=np.intp)
         self._process = process
         self._wide = wide
+        self._gaps_at_once = gaps_at_once
         self._predicted = Interned()
         self._known: dict[tuple[int, int], int] = {}
+        self._gaps: dict[tuple[int, int], int] = {}  # by what is predicted before, and of how many steps
         self._moves: list[int] = []
         self._needed: dict[int, int] = {}
         self._now = self._predicted.number(process.start())
@@ -116,7 +129,31 @@ class Forward:
                     index[t:end] = state
                     break
                 now = self._moves[state]
+                if self._gaps_at_once and not self.precision[state].any():
+                    index[t:end] = state
+                    now = self._after_gap(now, range(first + t + 1, first + end))
+                    break
         self._now = now
+
+    def _after_gap(self, now: int, steps: range) -> int:
+        """The number of what is predicted after some steps without values, which are not kept."""
+        key = now, len(steps)
+        if steps.start >= self._process.settled and key in self._gaps:
+            return self._gaps[key]
+        covariance = self._predicted.arrays[now]
+        for t in steps:
+            earlier, covariance = covariance.diagonal(), self._moved_on(self._process.moved(covariance), t)
+            variances = covariance.diagonal()
+            if t >= self._process.settled and np.abs(variances - earlier).max() <= SAME * variances.max():
+                break  # as it is, it stays
+        found = self._predicted.number(covariance) if steps else now
+        if steps.start >= self._process.settled:
+            self._gaps[key] = found
+        return found
+
+    def _moved_on(self, moved: Array, t: int) -> Array:
+        """The covariance that is predicted after step `t`, from what is moved on from one side."""
+        return _symmetric(self._process.moved(moved.T) + self._process.spread(t))
 
     def _computed(self, now: int, label: int, given: Array, t: int) -> int:
         """The number of a new entry of the lists, for a step before which this is predicted."""
@@ -134,7 +171,7 @@ class Forward:
         self.pull.append(process.seen(after))
         self.step.append(step)
         self.gain.append(gain)
-        self._moves.append(self._predicted.number(_symmetric(process.moved(moved.T) + process.spread(t))))
+        self._moves.append(self._predicted.number(self._moved_on(moved, t)))
         if t >= process.settled:
             self._known[now, label] = state
         return state

@@ -145,7 +145,8 @@ def _innovations(process: CountProcess, scales: bytes, wide: float) -> _Innovati
     """Of a process and the noise of its values."""
     kinds, labels = np.unique(np.frombuffer(scales), return_inverse=True)
     variances = laplace_width(kinds) ** 2 / wide
-    forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1))
+    precisions = np.repeat(1.0 / variances[:, None], process.cells, axis=1)
+    forward = Forward(process, labels, precisions, gaps_at_once=process.states >= MANY)
     inverses, sizes, nothing = [], [], np.zeros((process.cells, process.cells))
     for before, after_precision in zip(forward.before, forward.precision, strict=True):
         if not after_precision.any():
