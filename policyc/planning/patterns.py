@@ -36,7 +36,8 @@ SHORT = 120  # releases with which a longer horizon is tried first
 FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
 _LESS = (-1e-6, 0.0)  # by which budgets are scaled down first: tables err little
-_ROOM = (1e-9, 1e-7, 1e-6, 1e-5)  # by which they are scaled down then, beyond the part by which they leak too much
+_ROOM = 1e-9  # by which they are scaled down then, beyond the part by which they leak too much
+_UNSPENT, _NEARER = 1e-6, 8  # of the promise what may be left then; and how often less is tried
 NEAR = 0.95  # a factor so near 1 changes the shape of the budgets no more
 MOST_RESCALED = 4  # times that budgets are solved for again because windows bind
 
@@ -210,11 +211,21 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> l
 
     if max(window for _, window in promise.limits) > 1:
         return times(largest(left, 0.0, 1 / NEAR))
-    over = 0.0
+    over, high = 0.0, 1.0
     for less in _LESS:  # as a rule one of these
         over = -left(1 - less) / promise.nats
         if over <= 0:
             return times(1 - less)
-    factors = (1 - over - room for room in _ROOM)  # leakage is nearly in proportion to budgets
-    kept = next((factor for factor in factors if factor > 0 and left(factor) >= 0), None)
-    return times(largest(left, 0.0, 1.0) if kept is None else kept)
+    low = 1 - over - _ROOM  # leakage rises about in proportion to budgets, or a little faster
+    if low <= 0 or (unspent := left(low) / promise.nats) < 0:
+        return times(largest(left, 0.0, 1.0))
+    for _ in range(_NEARER):
+        if unspent <= _UNSPENT:
+            break
+        between = low + (high - low) * unspent / (unspent + over) * (1 - _ROOM)
+        found = left(between) / promise.nats
+        if found >= 0:
+            low, unspent = between, found
+        else:
+            high, over = between, -found
+    return times(low)

@@ -294,19 +294,20 @@ def _leakage(runs: Sequence[Run], groups: Sequence[Group], window: int, most: fl
         if runs[-1].steps is None:
             pattern = runs[-1].pattern
             return max(audited_stationary_leakage(pattern, group.chain, group.lags, window) for group in groups)
-        found = [_bound(runs, group, window, proposed_group) for group in groups]
+        asked = math.inf if audit else most
+        found = [_bound(runs, group, window, proposed_group, asked) for group in groups]
         if audit and max(found) <= most:
-            found = [_bound(runs, group, window, audited_group) for group in groups]
+            found = [_bound(runs, group, window, audited_group, asked) for group in groups]
         return max(found)
     except KernelError:
         return math.inf
 
 
-def _bound(runs: Sequence[Run], group: Group, window: int, find: Callable[..., GroupLeakage]) -> float:
-    """The largest leakage about so many steps in a row of runs that end, nats, rounded up."""
+def _bound(runs: Sequence[Run], group: Group, window: int, find: Callable[..., GroupLeakage], most: float) -> float:
+    """The largest leakage about so many steps in a row of runs that end, nats, rounded up; of what is up to `most`."""
 
     def inherited(budgets: Floats) -> Sides:
-        digits = digits_for(budgets, group.chain, group.lags) if window == 1 else FINE
+        digits = digits_for(budgets, group.chain, group.lags, most) if window == 1 else FINE
         found = find(budgets, group.chain, group.lags, digits=digits)
         return found.before, found.after
 

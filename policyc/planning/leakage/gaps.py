@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 EVERY, FINE, ROUGH = 64, 5, (0, 1, 2, 3)  # leading binary digits of a gap that are kept; of 0 none is
 MANY = 256  # states, of which a law more takes a while
 _CLEARLY = 1e-9  # of what releases leak, by which steps between them have to leak less
-_USEFUL = 1e-5  # of leakage between releases, by which it has to be lower by the digits that are tried
+_SAME, _USEFUL = 1e-12, 1e-5  # of leakage between releases, by which more digits have to lower it
 
 
 def coarse(gap: int, digits: int = FINE) -> int:
@@ -44,7 +44,8 @@ def enough_digits(
         lags: that the bounds use.
         find: what steps inherit from either side by so many digits, nats, (T,) each.
         least: the fewest that are tried.
-        most: of leakage at releases beyond it nobody asks how much leaks between them, nats.
+        most: of leakage at releases beyond it nobody asks how much leaks between them, nats; up to it, a search asks,
+            to which a little more between releases is as good.
     """
     released = epsilons > 0
     at = np.flatnonzero(released)
@@ -80,7 +81,8 @@ def _fewest(
 ) -> int:
     """The fewest digits by which less leaks between releases than at them, or more than `most` at them.
 
-    Or the most that are tried, where by these about as much leaks between releases as by the fewest: all help no more.
+    Those that are tried are enough, too, where they help no more than the fewest; to a search, which asks up to some
+    `most`, where they help next to nothing more.
     """
     released, between = epsilons > 0, dict[int, float]()  # the most that leaks between releases, by digits
 
@@ -98,4 +100,5 @@ def _fewest(
         return else_
     if ROUGH[0] not in between:
         leaked_at(ROUGH[0])
-    return ROUGH[-1] if between[ROUGH[-1]] >= between[ROUGH[0]] * (1 - _USEFUL) else else_
+    least_help = _SAME if most == math.inf else _USEFUL
+    return ROUGH[-1] if between[ROUGH[-1]] >= between[ROUGH[0]] * (1 - least_help) else else_

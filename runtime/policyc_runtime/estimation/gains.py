@@ -262,16 +262,35 @@ class Backward:
             if state in self._seen:
                 own, left = self._seen[state]
                 told = own + left @ told @ left.T
-            found = self.information.number(_symmetric(_back(self._process, _back(self._process, told).T)))
+            found = self.information.number(self._told_back(told))
             self._known[number, state] = found
         return found
 
-    def whole(self) -> Index:
-        """For every step the number of the information of all later ones."""
-        index = [self.nothing]
-        for state in reversed(self.learn(self._forward.index)[1:].tolist()):
-            index.append(self.before(index[-1], state))
-        return np.array(index[::-1])
+    def whole(self, steps: Index) -> Index:
+        """For some steps, rising, all with values among them, the number of the information of all later ones."""
+        states = self.learn(self._forward.index)
+        found, number, end = np.empty(len(steps), dtype=np.intp), self.nothing, len(states)
+        for place in range(len(steps) - 1, -1, -1):
+            step = int(steps[place])
+            if end < len(states):
+                number = self.before(number, int(states[end]))
+                number = self._before_gap(number, end - step - 1)
+            found[place], end = number, step
+        return found
+
+    def _before_gap(self, number: int, steps: int) -> int:
+        """From the information of later steps to that so many steps without values earlier; between it is not kept."""
+        key = number, -steps
+        if steps and key not in self._known:
+            told = self.information.arrays[number]
+            for _ in range(steps):
+                told = self._told_back(told)
+            self._known[key] = self.information.number(told)
+        return self._known[key] if steps else number
+
+    def _told_back(self, told: Array) -> Array:
+        """Information of later steps as what it is of the states of the step before."""
+        return _symmetric(_back(self._process, _back(self._process, told).T))
 
 
 def seen_variances(process: CountProcess, covariance: Array) -> Array:

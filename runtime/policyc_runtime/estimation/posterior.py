@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyc_runtime.estimation.count_process import MANY
 from policyc_runtime.estimation.gains import Backward, Forward, Interned, seen_variances
 from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, piece_at, pieces, recur, recur_back
@@ -90,13 +91,14 @@ class Posterior:
         Covariances are needed of steps with values alone.
         """
         seen = np.flatnonzero(np.isfinite(widths[labels, 0]))
+        asked = seen if self._process.states >= MANY else np.arange(len(labels))  # each may take a megabyte
         site_labels, precisions = self._forward.index, self._forward.precision
         for turn in range(PRECISION_SWEEPS + 1):
             if turn:
                 self._forward = Forward(self._process, site_labels, precisions)
             self._backward = Backward(self._process, self._forward)
-            self._later = self._backward.whole()
-            pair, variances = self._joined(seen, self._later[seen])
+            self._later = self._backward.whole(asked)
+            pair, variances = self._joined(seen, self._later if asked is seen else self._later[seen])
             kinds, fresh_labels = _pairs(pair, labels[seen], site_labels[seen])
             interned, change, names = Interned(), 0.0, []
             nothing = interned.number(np.zeros(self._process.cells))
@@ -140,6 +142,8 @@ class Posterior:
             return self._variances(self._forward.after)[self._forward.index]
         if self._delay:
             self._backward = Backward(self._process, self._forward)
+        elif len(self._later) < len(self._labels):
+            self._later = self._backward.whole(np.arange(len(self._labels)))
         pair, variances = self._joined(slice(None), self._ahead() if self._delay else self._later)
         return variances[pair]
 

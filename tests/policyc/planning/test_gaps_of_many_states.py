@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.planning.leakage.gaps import FINE
+from policyc.planning.leakage.gaps import FINE, _fewest
 from policyc.planning.leakage.inheritance import (
     audited_group,
     audited_stationary_leakage,
@@ -107,6 +110,53 @@ def test_few_laws_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     assert digits_for(budgets, staying(0.97), (1, 17)) == 3
     ring = 0.6 * np.eye(6) + 0.3 * np.roll(np.eye(6), 1, axis=1) + 0.1 * np.roll(np.eye(6), -1, axis=1)
     assert digits_for(budgets, Chain(ring), (1, 17)) == FINE
+    assert digits_for(budgets, Chain(ring), (1, 17), most=0.1) == 0  # releases alone leak more than is asked
+
+
+def test_a_search_does_with_few_laws_where_more_help_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found then is never less than by all laws, and hardly more; where more laws help, all are looked at."""
+    monkeypatch.setattr(MANY, 2)
+    walk = 0.8 * np.eye(7) + 0.13 * np.roll(np.eye(7), 1, axis=1) + 0.07 * np.roll(np.eye(7), -1, axis=1)
+    used = set()
+    for every in range(2, 30):
+        budgets, lags = np.zeros(4 * every), (1, every)
+        budgets[::every] = 0.05
+        for chain in (Chain(walk), staying(0.97), staying(0.99)):
+            sides = Losses(chain.backward_side()), Losses(chain.forward_side())
+            exact = window_leakage(budgets, *sides, 1, lags).max()
+            found = largest_leakage(budgets, *sides, 1, lags, most=50.0)
+            used.add(digits_for(budgets, chain, lags, most=50.0))
+            assert exact <= found <= exact * (1 + 1e-4)
+    assert {3, FINE} <= used
+
+
+def test_more_laws_are_looked_at_only_where_they_lower_what_is_told() -> None:
+    """By what releases leak and what leaks between them at 0, 1, 2, 3 and all digits, of which some are asked."""
+    budgets, asked = np.array([1.0, 0.0]), list[int]()
+
+    def told(*between: float) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+        def find(digits: int) -> tuple[np.ndarray, np.ndarray]:
+            asked.append(digits)
+            return np.array([0.0, between[digits]]), np.zeros(2)
+
+        return find
+
+    for leaked, most, digits, looked_at in (
+        ((0.9, 0.9, 0.9, 0.9), math.inf, 0, [0]),
+        ((1.1, 0.9, 0.9, 0.9), math.inf, 1, [0, 1]),
+        ((1.1, 1.1, 1.1, 1.1), math.inf, 3, [0, 1, 2, 3]),
+        ((1.1, 1.1, 1.1, 1.1 - 1e-7), math.inf, 5, [0, 1, 2, 3]),  # what is stated is as low as it can be
+        ((1.1, 1.1, 1.1, 1.1 - 1e-7), 2.0, 3, [0, 1, 2, 3]),
+        ((1.1, 1.1, 1.1, 1.1 - 1e-4), 2.0, 5, [0, 1, 2, 3]),
+        ((1.1, 1.1, 1.1, 1.1), 0.9, 0, [0]),
+    ):
+        asked.clear()
+        assert _fewest(budgets, told(*leaked), 0, 5, most) == digits
+        assert asked == looked_at
+    asked.clear()
+    assert _fewest(budgets, told(1.1, 1.1, 1.1, 1.1), 3, 5, 2.0) == 3
+    assert asked == [3, 0]  # whether more help is not known before
+    assert _fewest(budgets, told(), 5, 5, 2.0) == 5
 
 
 def test_rows_known_roughly_leak_no_less_by_few_laws(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,3 +183,15 @@ def test_what_cannot_be_is_refused():
 def test_a_run_spends_at_the_first_step_of_its_period():
     """Runs expand to their budgets, in order."""
     assert expand([Run(0.0, 2), Run(0.5, 4, 2), Run(0.25, 1)]).tolist() == [0, 0, 0.5, 0, 0.5, 0, 0.25]
+
+
+@pytest.mark.parametrize("every", [2, 5, 12, 30])
+def test_sparse_schedules_leave_next_to_nothing_of_the_promise(every: int) -> None:
+    """Also where more leaks between releases than at them, as on a walk among hardly any users who stay."""
+    walk = 0.3 * np.eye(9) + 0.4 * np.roll(np.eye(9), 1, axis=1) + 0.3 * np.roll(np.eye(9), -1, axis=1)
+    group = Group(None, Chain(forward=walk), (1, every))
+    for alpha in (0.2, 1.0, 3.0):
+        found = allocate_sparse(alpha, 100, [group], every)
+        assert alpha * (1 - 1.2e-6) <= found.leakage <= alpha
+        exact = leakage(expand(found.runs), group)
+        assert exact.max() <= found.leakage <= exact.max() * (1 + 1e-9)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from policyc_check.steps.chains import Chain
-from policyc_runtime.estimation import count_process, gains
+from policyc_runtime.estimation import count_process, gains, posterior, safeguard
 from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.estimation.gains import Forward
 from policyc_runtime.estimation.posterior import Posterior
 from policyc_runtime.estimation.safeguard import candidates, evidence
 
 
-def row_of(states: int) -> CountProcess:
-    """Users who stay or move to the next of a row."""
+def row_of(states: int, *, stationary: bool = True) -> CountProcess:
+    """Users who stay or move to the next of a row; where they do not begin as they go on, half of them in one place."""
     walk = 0.6 * np.eye(states) + 0.25 * np.eye(states, k=1) + 0.15 * np.eye(states, k=-1)
-    return CountProcess.of(720.0, Chain(forward=walk / walk.sum(axis=1, keepdims=True)))
+    initial = None if stationary else np.where(np.arange(states) == 3, 0.5, 0.5 / (states - 1))
+    return CountProcess.of(720.0, Chain(forward=walk / walk.sum(axis=1, keepdims=True), initial=initial))
 
 
 def test_what_is_moved_on_is_the_product_with_all_moves() -> None:
@@ -28,15 +32,20 @@ def test_what_is_moved_on_is_the_product_with_all_moves() -> None:
 
 
 @pytest.mark.parametrize("delay", [None, 0, 2])
-def test_estimates_are_those_of_all_moves(delay: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Likelihoods of candidates, means and variances on both sides of the limit."""
-    noisy, scales = np.random.default_rng(4).normal(20.0, 6.0, (9, 36)), np.full(9, 4.0)
+@pytest.mark.parametrize("gaps", [(), (1,), (0, 1, 2, 5, 6, 7, 8, 11)])
+@pytest.mark.parametrize("stationary", [True, False])
+def test_estimates_are_those_of_all_moves(
+    delay: int | None, gaps: Sequence[int], stationary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Likelihoods of candidates, means and variances on both sides of the limit, with and without steps in between."""
+    noisy, scales = np.random.default_rng(4).normal(20.0, 6.0, (12, 36)), np.full(12, 4.0)
+    scales[list(gaps)] = 0.0
     found = []
     for many in (36, 37):
-        for module in (count_process, gains):
+        for module in (count_process, gains, posterior, safeguard):
             monkeypatch.setattr(module, "MANY", many)
         monkeypatch.setattr(count_process, "FEW_MOVES", 0.1)
-        process = row_of(36)
+        process = row_of(36, stationary=stationary)
         assert (process._few_moves is not None) == (many == 36)
         estimate = Posterior(process, scales, delay)
         logs = evidence([process, process.smoothed(0.1), process.dispersed(4.0)], noisy, scales)
@@ -44,6 +53,21 @@ def test_estimates_are_those_of_all_moves(delay: int | None, monkeypatch: pytest
     for few, all_moves in zip(*found, strict=True):
         assert np.allclose(few, all_moves, rtol=1e-9, atol=0)
         assert not np.array_equal(few, all_moves)  # two ways were taken
+
+
+def test_what_is_foretold_after_a_gap_is_what_every_step_of_it_makes() -> None:
+    """The covariance before every release, of gaps that come again, that settle, and of a start that has not."""
+    labels = np.array([0, 1, 1, 1, 0, 1, 1, 1, 0, 0, 1, *[1] * 400, 0, 1, 0])
+    precisions = np.array([np.full(36, 0.1), np.zeros(36)])
+    for stationary in (True, False):
+        process = row_of(36, stationary=stationary)
+        kept, passed = (Forward(process, labels, precisions, gaps_at_once=at_once) for at_once in (False, True))
+        for t in np.flatnonzero(labels == 0):
+            one, other = kept.before[kept.index[t]], passed.before[passed.index[t]]
+            assert np.allclose(one, other, rtol=0, atol=1e-8 * one.max())
+        assert np.allclose(kept.before[kept.index[1]], passed.before[passed.index[1]], rtol=1e-12, atol=0)
+        assert len(passed.after) < (12 if stationary else 20)  # one entry a gap
+        assert all(not precision.any() for precision in np.array(passed.precision)[passed.index[labels == 1]])
 
 
 def test_the_law_of_a_smoothed_chain_stays_the_same() -> None:
