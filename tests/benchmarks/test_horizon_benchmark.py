@@ -45,6 +45,7 @@ correlation markov(forward = file("chain.csv"), initial = stationary, evidence =
 PUBLIC = "postprocess there { sum(there) == population, there >= 0, integer(there) }"
 PROMISES = {
     "alpha_dpt": (CHAIN, PUBLIC),
+    "alpha_dpt, seldom": (f"{CHAIN}\nbudget sparse(every = 240 steps)", PUBLIC),
     "user_level": (
         "target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)\n"
         'participation at_most(20 steps, assumed = "x")',

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Values = NDArray[np.inexact]
 
 FEW_STEPS = 64  # up to which every period is tried; longer ones where a value comes again
-TIES = 4  # how often the largest value of a longer period may come in it
+TIES = 4  # times the largest value of a longer period may come in it
 SHORTEST_STRETCH = 64  # steps that are worth it
 
 
@@ -35,8 +35,9 @@ def stretches(budgets: Values) -> list[tuple[int, int]]:
     longer, free = [(0, horizon)], list[tuple[int, int]]()
     while longer:  # first, as values between two of a long period may be alike
         part = longer.pop()
-        tried = (look(period, [part]) for period in _periods(budgets, *part))
-        if (left := next((left for left in tried if left != [part]), None)) is None:
+        period = _long_period(budgets, *part)
+        left = look(period, [part]) if period else [part]
+        if left == [part]:
             free.append(part)
         else:
             longer += left
@@ -69,14 +70,19 @@ def _repeating(budgets: Values, begin: int, end: int, period: int) -> list[tuple
     return [(start + 1, stop) for start, stop in zip(turns[at].tolist(), turns[at + 1].tolist(), strict=True)]
 
 
-def _periods(budgets: Values, begin: int, end: int) -> list[int]:
-    """Periods of more than a few steps that a part may have: how far the largest value of its middle is from itself."""
+def _long_period(budgets: Values, begin: int, end: int) -> int:
+    """The period of more than a few steps that a part may have, or 0: how far its largest value is from itself."""
     third = (end - begin) // 3
     if end - begin < 8 * FEW_STEPS:
-        return []
+        return 0
     top = begin + third + int(np.argmax(budgets[begin + third : end - third]))
-    again = np.flatnonzero(budgets[top + 1 : end] == budgets[top])[:TIES] + 1
-    return [period for period in again.tolist() if period > FEW_STEPS and 8 * period < end - begin]
+    if np.count_nonzero(budgets[top + 1 : top + 1 + FEW_STEPS] == budgets[top]) >= TIES:
+        return 0
+    for period in (np.flatnonzero(budgets[top + 1 : end] == budgets[top])[:TIES] + 1).tolist():
+        first, last = max(begin, top - 4 * period), min(end, top + 4 * period)
+        if np.array_equal(budgets[first : last - period], budgets[first + period : last]):
+            return period if period > FEW_STEPS else 0
+    return 0
 
 
 def patterns(values: Values) -> Iterator[tuple[int, int]]:
