@@ -35,8 +35,7 @@ DIRECT = 2000  # releases that are solved for at once
 SHORT = 120  # releases with which a longer horizon is tried first
 FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
-_LESS = (-1e-6, 0.0)  # by which budgets are scaled down first: tables err little
-_ROOM = 1e-9  # by which they are scaled down then, beyond the part by which they leak too much
+_ROOM = 1e-9  # by which budgets are scaled down beyond the part by which they leak too much: tables err little
 _UNSPENT, _NEARER = 1e-6, 8  # of the promise what may be left then; and how often less is tried
 NEAR = 0.95  # a factor so near 1 changes the shape of the budgets no more
 MOST_RESCALED = 4  # times that budgets are solved for again because windows bind
@@ -211,11 +210,9 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> l
 
     if max(window for _, window in promise.limits) > 1:
         return times(largest(left, 0.0, 1 / NEAR))
-    over, high = 0.0, 1.0
-    for less in _LESS:  # as a rule one of these
-        over = -left(1 - less) / promise.nats
-        if over <= 0:
-            return times(1 - less)
+    high, over = 1.0, -left(1.0) / promise.nats
+    if over <= 0:
+        return list(runs)
     low = 1 - over - _ROOM  # leakage rises about in proportion to budgets, or a little faster
     if low <= 0 or (unspent := left(low) / promise.nats) < 0:
         return times(largest(left, 0.0, 1.0))
