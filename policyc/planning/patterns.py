@@ -35,8 +35,8 @@ DIRECT = 2000  # releases that are solved for at once
 SHORT = 120  # releases with which a longer horizon is tried first
 FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
-_ROOM = 1e-9  # by which budgets are scaled down beyond the part by which they leak too much: tables err little
-_UNSPENT, _NEARER = 1e-6, 8  # of the promise what may be left then; and how often less is tried
+_ROOM = 1e-9  # by which budgets are scaled beyond the part of the promise that they leak too much, or leave
+_UNSPENT, _NEARER = 1e-6, 4  # of the promise what may be left; and how often the chord is followed to it
 NEAR = 0.95  # a factor so near 1 changes the shape of the budgets no more
 MOST_RESCALED = 4  # times that budgets are solved for again because windows bind
 
@@ -210,19 +210,27 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> l
 
     if max(window for _, window in promise.limits) > 1:
         return times(largest(left, 0.0, 1 / NEAR))
-    high, over = 1.0, -left(1.0) / promise.nats
-    if over <= 0:
+    low = high = 1.0
+    unspent = left(1.0) / promise.nats
+    if 0 <= unspent <= _UNSPENT:
         return list(runs)
-    low = 1 - over - _ROOM  # leakage rises about in proportion to budgets, or a little faster
-    if low <= 0 or (unspent := left(low) / promise.nats) < 0:
-        return times(largest(left, 0.0, 1.0))
+    if unspent > 0:
+        high = (1 + _ROOM) / (1 - unspent)  # leakage rises about in proportion to budgets, or a little faster
+        over = -left(high) / promise.nats
+        if over <= 0:
+            return times(high)
+    else:
+        over = -unspent
+        low = 1 - over - _ROOM
+        if low <= 0 or (unspent := left(low) / promise.nats) < 0:
+            return times(largest(left, 0.0, 1.0))
     for _ in range(_NEARER):
         if unspent <= _UNSPENT:
-            break
+            return times(low)
         between = low + (high - low) * unspent / (unspent + over) * (1 - _ROOM)
         found = left(between) / promise.nats
         if found >= 0:
             low, unspent = between, found
         else:
             high, over = between, -found
-    return times(low)
+    return times(largest(left, low, high))  # as where all that leaks beyond the promise is taken to be passed on

@@ -182,14 +182,14 @@ class CountProcess:
         if self._few_moves is None:
             return np.asarray(self.move.T @ rows)
         rest, common = self._few_moves
-        return np.asarray(rest @ np.ascontiguousarray(rows) + common @ rows)  # five times as fast as with columns
+        return np.asarray(rest @ rows + common @ rows)
 
     def moved_back(self, rows: Array) -> Array:
         """P rows, (states, k): what is said of the next states, said of those now."""
         if self._few_moves is None:
             return np.asarray(self.move @ rows)
         rest, common = self._few_moves
-        return np.asarray(rest.T @ np.ascontiguousarray(rows) + common[:, None] * rows.sum(axis=0))
+        return np.asarray(rest.T @ rows + common[:, None] * rows.sum(axis=0))
 
     @property
     def settled(self) -> float:

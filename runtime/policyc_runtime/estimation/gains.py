@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.estimation.count_process import MANY
+from policyc_runtime.estimation.interned import SAME, Interned
 from policyc_runtime.estimation.laplace_channel import site_precision
 from policyc_runtime.estimation.recursions import piece_at
 
@@ -24,35 +25,11 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Index = NDArray[np.intp]
 
-SAME = 1e-9  # covariances that differ by less, relative to the largest, are one
 SAME_INFORMATION = 1e-13  # the same of information, beside which little is left of a covariance
 FORGOTTEN = 1e-20  # an influence below this changes no double
 TOGETHER = 1024  # steps that are looked for among those that came before
 SHARPEST = 1e12  # variance over that of noise: matrices with larger ratios cannot be solved with in doubles
 ROUNDS = 30  # for a step's own precisions to agree with its covariance
-
-
-class Interned:
-    """Arrays by number, vectors or covariances; those that are the `same`, relative to the largest, have one number."""
-
-    def __init__(self, same: float = SAME) -> None:
-        self.arrays: list[Array] = []
-        self._same = same
-        self._known: dict[bytes, list[int]] = {}
-
-    def number(self, array: Array) -> int:
-        """Of an array, a new one if it was not seen before."""
-        told = array.diagonal() if array.ndim == 2 else array  # of a covariance, of which nothing is larger
-        size = float(np.abs(told).max()) if told.size else 0.0
-        power = np.exp2(np.ceil(np.log2(size))) if size > 0 else 1.0
-        rounded = np.rint(told / (power * self._same)).astype(np.int64)
-        alike = self._known.setdefault(rounded.tobytes() + np.float64(power).tobytes(), [])
-        for number in alike:
-            if array.ndim == 1 or np.abs(self.arrays[number] - array).max(initial=0.0) <= power * self._same:
-                return number
-        alike.append(len(self.arrays))
-        self.arrays.append(array)
-        return alike[-1]
 
 
 class Forward:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.estimation.count_process import MANY
-from policyc_runtime.estimation.gains import Backward, Forward, Interned, seen_variances
+from policyc_runtime.estimation.gains import Backward, Forward, seen_variances
+from policyc_runtime.estimation.interned import Interned
 from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, piece_at, pieces, recur, recur_back
 

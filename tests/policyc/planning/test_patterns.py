@@ -12,8 +12,9 @@ from scipy.optimize import minimize
 from policyc.planning.leakage.inheritance import audited_stationary_leakage, audited_total_leakage
 from policyc.planning.leakage.lags import useful_lags
 from policyc.planning.leakage.recursion import total_leakage
-from policyc.planning.patterns import allocate_optimal, allocate_sparse
-from policyc.planning.schedules import Allocation, Group, Run, ScheduleError, allocate_uniform, expand
+from policyc.planning.patterns import _scaled, allocate_optimal, allocate_sparse
+from policyc.planning.promise import Promise
+from policyc.planning.schedules import Allocation, Group, Run, ScheduleError, allocate_uniform, expand, spare
 from policyc_check.steps.chains import Chain
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "data" / "leakage.json").read_text())
@@ -195,3 +196,17 @@ def test_sparse_schedules_leave_next_to_nothing_of_the_promise(every: int) -> No
         assert alpha * (1 - 1.2e-6) <= found.leakage <= alpha
         exact = leakage(expand(found.runs), group)
         assert exact.max() <= found.leakage <= exact.max() * (1 + 1e-9)
+
+
+def test_budgets_are_scaled_to_the_promise_from_above_and_below() -> None:
+    """Also where all that leaks beyond the promise is taken to be passed on, so that a little too much looks like much.
+
+    The runs are a reviewer's, of which 2 % of the promise were left.
+    """
+    group = Group(None, Chain(forward=np.array([[0.41127115, 0.58872885], [0.00738904, 0.99261096]])))
+    promise = Promise.of(0.704868551177144, 160)
+    kept = [Run(0.13653965993495462 * 5.16237224608788, 20, 20), Run(0.003435636006505668 * 5.16237224608788, 140, 20)]
+    for factor in (1e-3, 0.5, 1 - 1e-5, 1.0, 1 + 1e-7, 1.01, 3.0, 1e3):
+        found = _scaled([Run(run.epsilon * factor, run.steps, run.period) for run in kept], promise, [group])
+        assert 0 <= spare(found, promise, [group]) <= 1e-6 * promise.nats
+        assert found[0].epsilon / found[1].epsilon == pytest.approx(kept[0].epsilon / kept[1].epsilon)

@@ -11,6 +11,7 @@ from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation import count_process, gains, posterior, safeguard
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.gains import Forward
+from policyc_runtime.estimation.interned import Interned
 from policyc_runtime.estimation.posterior import Posterior
 from policyc_runtime.estimation.safeguard import candidates, evidence
 
@@ -100,7 +101,7 @@ def test_users_are_drawn_among_the_moves_that_they_make() -> None:
 def test_large_covariances_with_one_diagonal_are_told_apart() -> None:
     """What is the same within rounding has one number, of few and of many states."""
     for states in (4, 40):
-        known, one = gains.Interned(), 1.5 * np.eye(states)
+        known, one = Interned(), 1.5 * np.eye(states)
         other = one.copy()
         other[0, 1] = other[1, 0] = 1e-6
         numbers = [known.number(array) for array in (one, other, one * (1 + 1e-13), other.copy(), 2 * one)]
