@@ -15,7 +15,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.leakage.gaps import FINE
+from policyc.planning.leakage.gaps import FINE, MANY
 from policyc.planning.leakage.inheritance import (
     audited_group,
     audited_stationary_leakage,
@@ -24,7 +24,8 @@ from policyc.planning.leakage.inheritance import (
 )
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.recursion import both_sides, lag_set, largest_of, supremum
-from policyc.planning.leakage.settled_runs import Pattern, Sides, along
+from policyc.planning.leakage.settled_runs import Sides, along
+from policyc.planning.leakage.spaced import Both, Pattern, less_between, releases_of, spaced
 from policyc.planning.promise import Promise
 from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
@@ -220,23 +221,38 @@ def spare(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> flo
     horizon = sum(run.steps or 0 for run in runs)
 
     def left(nats: float, window: int, group: Group) -> float:
-        laws = group.chain.backward_side(), group.chain.forward_side()
         width = min(window, horizon)
+        most = nats if group.chain.states >= MANY else math.inf  # of few states all is soon told, and is smooth
 
-        def inherited(budgets: Floats) -> Sides:
-            return both_sides(budgets, *laws, group.lags, width, most=nats)
+        def inherited(budgets: Floats, losses: Both, lags: tuple[int, ...]) -> Sides:
+            return both_sides(budgets, *losses, lags, width, most, ahead=True)
 
         return nats - largest_of(*_along(runs, group, width, inherited), width)
 
     return min(left(nats, window, group) for nats, window in promise.limits for group in groups)
 
 
-def _along(runs: Sequence[Run], group: Group, width: int, find: Callable[[Floats], Sides]) -> tuple[Floats, Sides]:
-    """Budgets of steps that stand for all steps of runs that end, and what they inherit; see `along`."""
-    sides = group.chain.backward_side(), group.chain.forward_side()
+def _along(
+    runs: Sequence[Run],
+    group: Group,
+    width: int,
+    find: Callable[[Floats, Both, tuple[int, ...]], Sides],
+    *,
+    whole: bool = False,
+) -> tuple[Floats, Sides]:
+    """Budgets of steps that stand for all steps of runs that end, and what they inherit; see `along`.
+
+    Where the largest leakage about a step is that about a release, only of releases, unless the `whole` is asked.
+    """
+    losses, lags = losses_of(group.chain), lag_set(group.lags)
     patterns: list[Pattern] = [(run.pattern, (run.steps or 0) // run.period) for run in runs]
-    reach = max(width, *lag_set(group.lags), *(run.period for run in runs))
-    return along(patterns, reach, max(side.settled for side in sides), find)
+    apart = None if whole or width > 1 else releases_of(patterns)
+    if apart and (between := spaced(losses, lags, apart[1])):
+        budgets, sides = along(apart[0], max(between[1]), between[0], lambda some: find(some, *between))
+        if less_between(budgets, sides, losses, apart[1]):
+            return budgets, sides
+    reach = max(width, *lags, *(run.period for run in runs))
+    return along(patterns, reach, losses, lambda some: find(some, losses, lags))
 
 
 def largest(left: Callable[[float], float], low: float, high: float) -> float:
@@ -306,10 +322,10 @@ def _leakage(runs: Sequence[Run], groups: Sequence[Group], window: int, most: fl
 def _bound(runs: Sequence[Run], group: Group, window: int, find: Callable[..., GroupLeakage], most: float) -> float:
     """The largest leakage about so many steps in a row of runs that end, nats, rounded up; of what is up to `most`."""
 
-    def inherited(budgets: Floats) -> Sides:
-        digits = digits_for(budgets, group.chain, group.lags, most) if window == 1 else FINE
-        found = find(budgets, group.chain, group.lags, digits=digits)
+    def inherited(budgets: Floats, losses: Both, lags: tuple[int, ...]) -> Sides:
+        digits = digits_for(budgets, losses, lags, most) if window == 1 else FINE
+        found = find(budgets, losses, lags, digits=digits)
         return found.before, found.after
 
-    budgets, (before, after) = _along(runs, group, window, inherited)
+    budgets, (before, after) = _along(runs, group, window, inherited, whole=find is audited_group)
     return float(GroupLeakage(budgets, before, after, endless=False).windows(window).max())

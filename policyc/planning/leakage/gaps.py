@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 EVERY, FINE, ROUGH = 64, 5, (0, 1, 2, 3)  # leading binary digits of a gap that are kept; of 0 none is
 MANY = 256  # states, of which a law more takes a while
-_CLEARLY = 1e-9  # of what releases leak, by which steps between them have to leak less
+CLEARLY = 1e-9  # of what releases leak, by which steps between them have to leak less
 _SAME, _USEFUL = 1e-12, 1e-5  # of leakage between releases, by which more digits have to lower it
 
 
@@ -22,6 +22,14 @@ def coarse(gap: int, digits: int = FINE) -> int:
     """The gap with its leading binary digits kept: a shorter gap has a larger L; few matrices serve all gaps."""
     shift = max(0, gap.bit_length() - digits)
     return gap >> shift << shift
+
+
+def looked_at(gap: int, left: int, digits: int = FINE) -> bool:
+    """Whether the law over a gap is looked at so many steps after a release, and so many before the next one.
+
+    Near either release most is told there, so that all of it matters.
+    """
+    return coarse(gap, digits) == gap or (digits >= FINE and 0 < left == coarse(left, digits))
 
 
 def enough_digits(
@@ -94,7 +102,7 @@ def _fewest(
 
     for digits in (some for some in ROUGH if some >= least):
         at = leaked_at(digits)
-        if between[digits] <= at * (1 - _CLEARLY) or at > most:
+        if between[digits] <= at * (1 - CLEARLY) or at > most:
             return digits
     if not between:
         return else_

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can only raise L
-_HUGE = 700.0  # beyond it e^a overflows
+HUGE = 700.0  # beyond it e^a overflows
 _BLOCK = 1 << 20  # bytes of a working block: of smaller ones threads wait for each other; larger ones leave the cache
 _MANY = 256  # states, whose pairs are summed in single precision first
 _FEW = 6  # different probabilities up to which they are taken one by one
@@ -53,7 +53,7 @@ class Vertex:
         if self.mass <= 0 >= self.rest:
             return alpha
         x, e = -math.expm1(-alpha), math.exp(-alpha)
-        if alpha < _HUGE or self.mass > _TINY:
+        if alpha < HUGE or self.mass > _TINY:
             below = self.mass * x + e
             return min(alpha, math.log1p(self.gain * x / below)) if below > 0 else alpha
         if self.mass < 0:

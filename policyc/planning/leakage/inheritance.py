@@ -153,7 +153,7 @@ def proposed_group(epsilons: ArrayLike, chain: Both, lags: Lags = 1, *, digits: 
     return GroupLeakage(budgets, before, after[::-1], endless=False)
 
 
-def digits_for(budgets: Floats, chain: Chain, lags: Lags = 1, most: float = math.inf) -> int:
+def digits_for(budgets: Floats, chain: Both, lags: Lags = 1, most: float = math.inf) -> int:
     """How many digits of gaps are kept where only the largest leakage about a step of a stream that ends is asked.
 
     `most` as in `enough_digits`.
@@ -162,7 +162,7 @@ def digits_for(budgets: Floats, chain: Chain, lags: Lags = 1, most: float = math
     def find(digits: int) -> tuple[Floats, Floats]:
         return (found := proposed_group(budgets, chain, lags, digits=digits)).before, found.after
 
-    return enough_digits(budgets, losses_of(chain), lag_set(lags), find, most=most)
+    return enough_digits(budgets, _both(chain), lag_set(lags), find, most=most)
 
 
 def audited_stationary_leakage(pattern: float | Sequence[float], chain: Both, lags: Lags = 1, width: int = 1) -> float:

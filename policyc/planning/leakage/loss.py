@@ -20,7 +20,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from policyc.planning.leakage.hull import Pairs, Vertex, kept_hull
+from policyc.planning.leakage.hull import HUGE, Pairs, Vertex, kept_hull
 from policyc.planning.leakage.matrix import transition_matrix
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.rounding import UNIT, roundings
@@ -92,9 +92,19 @@ class LossFunction:
     def _array(self, alpha: Floats) -> Floats:
         if not (alpha >= 0).all():
             raise ValueError("leakage is at least 0")
-        if self._asked and alpha.size:
-            self._hull_up_to(float(alpha.max()))  # at once as much of it as all need
-        return np.array([self(a) for a in alpha.ravel().tolist()]).reshape(alpha.shape)
+        if not alpha.size:
+            return alpha
+        finite = np.minimum(alpha, HUGE)
+        breaks, vertices = self._hull_up_to(float(finite.max()))
+        at = np.searchsorted(breaks, finite, side="right")
+        gain, mass, rest = np.array([(v.gain, v.mass, v.rest) for v in vertices]).T[:, at]
+        x = -np.expm1(-finite)
+        below = mass * x + np.exp(-finite)
+        told = (below > 0) & ((mass > 0) | (rest > 0))
+        found = np.where(told, np.minimum(finite, np.log1p(gain * x / np.where(told, below, 1.0))), finite)
+        if (far := alpha >= HUGE).any():
+            found[far] = [self(a) for a in alpha[far].tolist()]
+        return np.asarray(found)
 
     @cached_property
     def _limit(self) -> float:

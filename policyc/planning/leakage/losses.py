@@ -50,6 +50,8 @@ class Losses:
         self.side = side
         self.row_tolerance = row_tolerance
         self.digits: dict[bytes, int] = {}  # of gaps, that were enough for releases at some steps
+        self.settles: dict[int, int] = {}  # after how many steps leakage does, by the period of budgets, where seen
+        self.spaced: dict[int, Losses] = {}  # from release to release, by how many steps these are apart
         self.lags: dict[int, set[int]] = {}  # up to some lag, those that can lower what leaks
         self._known: dict[tuple[int, int], tuple[Law, LossFunction]] = {}
         self._steady: dict[int, LossFunction] = {}  # by lag, where no law depends on the step

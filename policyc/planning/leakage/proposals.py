@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from policyc.planning.leakage.gaps import FINE
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.losses import Losses
-from policyc.planning.leakage.recursion import inherited
+from policyc.planning.leakage.one_side import inherited
 from policyc_check.rounding import UNIT, roundings
 
 Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ def recursed(budgets: Floats, side: Losses, lags: tuple[int, ...], digits: int =
     def passed_on(t: int, lag: int, leaked: float) -> float:
         return proposed(side.loss(t, lag), leaked)
 
-    return inherited(budgets, side, lags, passed_on, up, with_room, digits=digits)
+    return inherited(budgets, side, lags, passed_on, up, with_room, ahead=True, digits=digits)
 
 
 def with_room(bound: float, lag: float) -> float:

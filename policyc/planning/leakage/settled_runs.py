@@ -12,27 +12,34 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from policyc.planning.leakage.losses import LossesLike, as_losses
-from policyc.planning.leakage.recursion import CYCLE, Lags, both_sides, checked, lag_set, largest_of
+from policyc.planning.leakage.losses import Losses, LossesLike, as_losses
+from policyc.planning.leakage.one_side import CYCLE, patience
+from policyc.planning.leakage.recursion import Lags, both_sides, checked, lag_set, largest_of
 from policyc.planning.leakage.repeats import patterns
+from policyc.planning.leakage.spaced import Both, Pattern, less_between, spaced
 
 Floats = NDArray[np.float64]
-Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, and how often these come
 Sides = tuple[Floats, Floats]  # what each step inherits from before, and from after, nats, (T,) each
 
-KEPT = 4_096, 16_384  # steps of a long run, about; more where leakage has not settled by then
+KEPT = 4_096  # steps of a long run at least, about
+_THIRDS = 3.25  # of a run that is kept: in the first leakage settles, and in either direction
+_TRIES = 3  # each of four times as many steps, or as many as leakage was seen to need
 
 
-def along(runs: Sequence[Pattern], reach: int, settled: float, find: Callable[[Floats], Sides]) -> tuple[Floats, Sides]:
+def along(
+    runs: Sequence[Pattern], reach: int, losses: Sequence[Losses], find: Callable[[Floats], Sides]
+) -> tuple[Floats, Sides]:
     """Budgets of steps that stand for all steps of these runs, and what they inherit.
 
     Args:
         runs: one after the other.
         reach: how many steps in a row are looked at together: of a window, or before a step.
-        settled: from which step on the law does not depend on the step.
+        losses: by which leakage passes on, in both directions.
         find: what steps of given budgets, (T,), inherit; it goes by so many steps before and after at most.
     """
-    for kept in KEPT:
+    settled = max(side.settled for side in losses)
+    kept = max(KEPT, _needed(runs, reach, losses))
+    for _ in range(_TRIES):
         shorter = [(pattern, _rounds(pattern, repeats, kept)) for pattern, repeats in runs]
         if shorter == list(runs):
             break
@@ -41,6 +48,7 @@ def along(runs: Sequence[Pattern], reach: int, settled: float, find: Callable[[F
             found = find(budgets)
             if _stay(runs, shorter, found):
                 return budgets, found
+        kept = max(4 * kept, _needed(runs, reach, losses))
     budgets = _expanded(runs)
     return budgets, find(budgets)
 
@@ -59,18 +67,39 @@ def largest_leakage(
     """
     budgets, sides = checked(epsilons), (as_losses(backward), as_losses(forward))
 
-    def find(some: Floats) -> Sides:
-        return both_sides(some, *sides, lags, width, most)
+    def find(some: Floats, losses: Both, lags: Lags) -> Sides:
+        return both_sides(some, *losses, lags, width, most, ahead=True)
 
     settled = max(side.settled for side in sides)
-    if len(budgets) <= 2 * KEPT[0] or settled == math.inf:
-        return largest_of(budgets, find(budgets), width)
-    runs, start, reach = [], 0, max(width, *lag_set(lags))
+    if len(budgets) <= 2 * KEPT or settled == math.inf:
+        return largest_of(budgets, find(budgets, sides, lags), width)
+    at = np.flatnonzero(budgets)
+    gaps = set(np.diff(at).tolist())
+    if width == 1 and len(gaps) == 1 and (between := spaced(sides, lag_set(lags), every := gaps.pop())) is not None:
+        released, told = _followed(budgets[at], *between, 1, find)
+        if less_between(released, told, sides, every):
+            return largest_of(released, told, width)
+    return largest_of(*_followed(budgets, sides, lag_set(lags), width, find), width)
+
+
+def _followed(
+    budgets: Floats, losses: Both, lags: tuple[int, ...], width: int, find: Callable[[Floats, Both, Lags], Sides]
+) -> tuple[Floats, Sides]:
+    """Budgets that stand for these, and what they inherit."""
+    runs, start, reach = [], 0, max(width, *lags)
     for size, repeats in patterns(budgets):
         runs.append((budgets[start : start + size].tolist(), repeats))
         start += size * repeats
         reach = max(reach, size if repeats > 1 else 1)
-    return largest_of(*along(runs, reach, settled, find), width)
+    return along(runs, reach, losses, lambda some: find(some, losses, lags))
+
+
+def _needed(runs: Sequence[Pattern], reach: int, losses: Sequence[Losses]) -> int:
+    """Steps of a run that are enough where leakage settles as it was seen to, or as soon as is looked for it."""
+    periods = [len(pattern) for pattern, repeats in runs if repeats > 1]
+    waits = [patience(period, reach) + 2 * period for period in periods]
+    seen = [side.settles.get(period, 0) for side in losses for period in periods]
+    return math.ceil(_THIRDS * max([0, *waits, *seen]))
 
 
 def _rounds(pattern: Sequence[float], repeats: int, kept: int) -> int:

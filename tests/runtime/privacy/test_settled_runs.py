@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from policyc.planning import pairwise, schedules
-from policyc.planning.leakage import pairs, settled_runs
+from policyc.planning.leakage import one_side, pairs, settled_runs
+from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.recursion import both_sides, largest_of
 from policyc.planning.leakage.settled_runs import largest_leakage
 from policyc.planning.promise import Promise
@@ -18,9 +21,10 @@ PARTED = [[0.5, 0.5, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]]  # nothing fades: l
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> tuple[int, ...]:
+def kept(monkeypatch: pytest.MonkeyPatch) -> int:
     """Few steps, so that the whole streams are short enough to follow."""
-    monkeypatch.setattr(settled_runs, "KEPT", (300, 1_200))
+    monkeypatch.setattr(one_side, "_PATIENCE", 250)
+    monkeypatch.setattr(settled_runs, "KEPT", 300)
     return settled_runs.KEPT
 
 
@@ -29,7 +33,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> tuple[int, ...]:
 @pytest.mark.parametrize("initial", ["stationary", (0.7, 0.1, 0.1, 0.1)])
 @pytest.mark.parametrize("width", [1, 7])
 def test_a_shorter_run_leaks_as_much(
-    lags: tuple[int, ...], initial: str | tuple[float, ...], width: int, kept: tuple[int, ...]
+    lags: tuple[int, ...], initial: str | tuple[float, ...], width: int, kept: int
 ) -> None:
     """Runs with ends of their own, with steps between releases, and one after the other, of many lengths."""
     chain = Chain(forward=NEARLY, initial=initial if isinstance(initial, str) else np.array(initial))
@@ -43,13 +47,14 @@ def test_a_shorter_run_leaks_as_much(
         assert largest_leakage(budgets, *laws, width, lags) == whole
         for audit in (True, False):
             told = schedules._leakage(runs, [group], width, 2.0, audit=audit)
-            settled_runs.KEPT = (len(budgets),)
+            settled_runs.KEPT = len(budgets)
             assert told == schedules._leakage(runs, [group], width, 2.0, audit=audit)
             settled_runs.KEPT = kept
         patterns = [(run.pattern, (run.steps or 0) // run.period) for run in runs]
-        steps, _ = settled_runs.along(patterns, 10, 1_000, lambda e: both_sides(e, *laws, lags))
+        late = SimpleNamespace(settled=5_000, settles={})
+        steps, _ = settled_runs.along(patterns, 10, [late], lambda e: both_sides(e, *laws, lags))
         assert len(steps) == len(budgets)  # the law might not have settled
-        steps, _ = settled_runs.along(patterns, 10, 0, lambda e: both_sides(e, *laws, lags))
+        steps, _ = settled_runs.along(patterns, 10, losses_of(chain), lambda e: both_sides(e, *laws, lags))
         assert len(steps) < len(budgets)
 
 
@@ -58,31 +63,31 @@ def test_as_few_steps_stand_for_a_run_as_settle() -> None:
     found = {}
     for stay in (0.7, 0.997):
         chain = Chain(forward=[[stay, 1 - stay], [1 - stay, stay]])
-        sides = chain.backward_side(), chain.forward_side()
-        budgets, leaked = settled_runs.along([((1e-3,), 10**6)], 1, 0, lambda e, sides=sides: both_sides(e, *sides))
+        sides = losses_of(chain)
+        budgets, leaked = settled_runs.along([((1e-3,), 10**6)], 1, sides, lambda e, sides=sides: both_sides(e, *sides))
         long = np.full(20_000, 1e-3)
         assert largest_of(budgets, leaked, 1) == largest_of(long, both_sides(long, *sides), 1)
         found[stay] = len(budgets)
-    assert found[0.7] < 2 * settled_runs.KEPT[0] < found[0.997] < 2 * settled_runs.KEPT[1]
+    assert found[0.7] < 2 * settled_runs.KEPT < found[0.997] < 8 * settled_runs.KEPT
 
 
 @pytest.mark.parametrize("forward", [PARTED, [[0.9999, 0.0001], [0.0001, 0.9999]]])
-def test_leakage_that_does_not_settle_is_that_of_all_steps(forward: list[list[float]], kept: tuple[int, ...]) -> None:
+def test_leakage_that_does_not_settle_is_that_of_all_steps(forward: list[list[float]], kept: int) -> None:
     """It grows with every step, or settles later than is looked at: nothing is left out."""
-    assert kept[-1] < 4_000
+    assert 8 * kept < 4_000
     chain = Chain(forward=forward, initial=np.full(len(forward), 1 / len(forward)))
-    sides = chain.backward_side(), chain.forward_side()
-    budgets, found = settled_runs.along([((1e-4,), 4_000)], 1, 0, lambda e: both_sides(e, *sides))
+    sides = losses_of(chain)
+    budgets, found = settled_runs.along([((1e-4,), 4_000)], 1, sides, lambda e: both_sides(e, *sides, ahead=True))
     assert len(budgets) == 4_000
     assert largest_of(budgets, found, 1) == largest_leakage(budgets, *sides, 1)
 
 
-def test_budgets_are_those_of_all_steps(kept: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budgets_are_those_of_all_steps(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Schedules of a stream that is cut are, to the bit, those of the whole one."""
     group = Group(None, Chain(forward=NEARLY))
     short = [allocate(1.0, 4_000, [group]) for allocate in (allocate_uniform, allocate_quantified)]
-    monkeypatch.setattr(settled_runs, "KEPT", (4_000,))
-    assert kept[-1] < 4_000
+    monkeypatch.setattr(settled_runs, "KEPT", 4_000)
+    assert 8 * kept < 4_000
     assert short == [allocate(1.0, 4_000, [group]) for allocate in (allocate_uniform, allocate_quantified)]
 
 
