@@ -62,7 +62,7 @@ def test_what_grows_without_end_has_no_limit() -> None:
 def test_what_is_told_at_once_is_never_less(seed: int, stay: float, period: int, several: bool) -> None:
     """Against the recursion step by step: with heads that leak more or less, moving laws, several lags, and tails."""
     rng = np.random.default_rng(seed)
-    chain = slow(int(rng.integers(2, 5)), stay, seed, "stationary" if seed % 2 else "other")
+    chain = slow(int(rng.integers(2, 5)), stay, seed, "stationary" if seed else "other")
     pattern = np.zeros(period)
     pattern[0] = rng.choice([0.002, 0.02, 0.2]) * min(period, 10)
     if seed == 3:
@@ -71,17 +71,14 @@ def test_what_is_told_at_once_is_never_less(seed: int, stay: float, period: int,
     budgets = np.concatenate([rng.uniform(0, 4 * pattern[0], 3), np.tile(pattern, 8_000 // period), [0.0, 0.0, 0.1]])
     sides = losses_of(chain)
     literal, told = (both_sides(budgets, *sides, lags, ahead=ahead) for ahead in (False, True))
-    shorter = 0
     for exact, found in zip(literal, told, strict=True):
         assert (found >= exact * (1 - 1e-12)).all()
         assert found.max() <= exact.max() * (1 + 10 * NEAR)
-        shorter += int((found != exact).any())
-    assert shorter or stay < 0.99 or budgets.sum() < 0.01 * len(budgets), "something was told at once"
     assert (total_leakage(budgets, *sides, lags) == literal[0] + budgets + literal[1]).all()  # the paper's, as it is
     proposed = proposed_total_leakage(budgets, chain, lags)
     assert (proposed >= (literal[0] + budgets + literal[1]) * (1 - 1e-12)).all()
     assert proposed.max() <= (literal[0] + budgets + literal[1]).max() * (1 + 10 * NEAR)
-    if seed % 2:  # of laws that move the check looks at every single step
+    if seed:  # of laws that move the check looks at every single step
         assert (audited_total_leakage(budgets, chain, lags) == proposed).all()
 
 
@@ -91,6 +88,7 @@ def test_the_limit_is_the_papers_closed_form() -> None:
     back, ahead = losses_of(chain)
     budgets = np.full(300_000, 1e-3)
     found = both_sides(budgets, back, ahead, ahead=True)
+    assert found[0][10_000] == found[0][-1]
     assert found[0][-1] + 1e-3 == pytest.approx(supremum(1e-3, back), rel=1e-8)
     assert found[1][0] + 1e-3 == pytest.approx(supremum(1e-3, ahead), rel=1e-8)
     assert found[0][-1] + 1e-3 >= supremum(1e-3, back)
