@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.estimation.count_process import MANY
+from policyc_runtime.estimation.gaps import powers
 from policyc_runtime.estimation.interned import SAME, Interned
 from policyc_runtime.estimation.laplace_channel import site_precision
 from policyc_runtime.estimation.recursions import piece_at
@@ -117,8 +118,10 @@ class Forward:
         key = now, len(steps)
         if steps.start >= self._process.settled and key in self._gaps:
             return self._gaps[key]
-        covariance = self._predicted.arrays[now]
-        for t in steps:
+        covariance, gaps = self._predicted.arrays[now], powers(self._process, len(steps))
+        if gaps:
+            covariance = gaps.covariance(covariance, len(steps))
+        for t in steps if not gaps else ():
             earlier, covariance = covariance.diagonal(), self._moved_on(self._process.moved(covariance), t)
             variances = covariance.diagonal()
             if t >= self._process.settled and np.abs(variances - earlier).max() <= SAME * variances.max():
@@ -259,8 +262,10 @@ class Backward:
         """From the information of later steps to that so many steps without values earlier; between it is not kept."""
         key = number, -steps
         if steps and key not in self._known:
-            told = self.information.arrays[number]
-            for _ in range(steps):
+            told, gaps = self.information.arrays[number], powers(self._process, steps)
+            if gaps:
+                told = gaps.told_back(told, steps)
+            for _ in range(steps if not gaps else 0):
                 told = self._told_back(told)
             self._known[key] = self.information.number(told)
         return self._known[key] if steps else number

@@ -11,6 +11,7 @@ import numpy as np
 
 from policyc_runtime.estimation.cell_by_cell import variances_by_cell
 from policyc_runtime.estimation.count_process import CountProcess, Mixture
+from policyc_runtime.estimation.gaps import powers
 from policyc_runtime.estimation.posterior import Posterior
 from policyc_runtime.estimation.safeguard import (
     candidate_names,
@@ -182,6 +183,8 @@ class PosteriorMean(CountsEstimator):
         process = CountProcess.of(float(population), chain)
         if by_cell(chain):
             variances = variances_by_cell(process, scales, delay, balanced=balanced)
+        elif delay is None and _mostly_gaps(process, scales):
+            variances = Posterior(process, scales, None, balanced=balanced, gaps_at_once=True).variances()
         else:
             variances = _posterior(process, scales, delay, balanced).variances()
         return np.asarray(_expected_error(np.maximum(variances, 0.0), objective, integer=integer).mean(axis=1))
@@ -207,6 +210,13 @@ class Smoother(PosteriorMean):
 
     offline: ClassVar[str | None] = SMOOTHER_WAITS
     name: Literal["smoother"] = "smoother"
+
+
+def _mostly_gaps(process: CountProcess, scales: Array) -> bool:
+    """Whether most steps have no values, and those in a row need not be followed."""
+    seen = np.flatnonzero(scales)
+    longest = np.diff(np.concatenate([[-1], seen, [len(scales)]])).max()
+    return len(seen) > 0 and 2 * len(seen) <= len(scales) and powers(process, int(longest)) is not None
 
 
 FEW_KEPT, MOST_KEPT, NUMBERS_KEPT = 2, 16, 2e7  # filters, and of more than few of them numbers in their matrices

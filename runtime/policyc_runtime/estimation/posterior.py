@@ -14,6 +14,7 @@ import numpy as np
 
 from policyc_runtime.estimation.count_process import MANY
 from policyc_runtime.estimation.gains import Backward, Forward, seen_variances
+from policyc_runtime.estimation.gaps import EXACT, powers
 from policyc_runtime.estimation.interned import Interned
 from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, piece_at, pieces, recur, recur_back
@@ -30,7 +31,6 @@ SWEEPS = 4  # the first one brings nearly all; more than four change nothing tha
 FEW_SWEEPS = 2
 MANY_VALUES = 2e6  # where two sweeps are enough
 PRECISION_SWEEPS = 6
-EXACT = 1e-9  # of a variance, so much is left at least when later values are known: less is not told apart
 LEAST_LEFT = 1e-6  # of a belief's precision that is not the value's own: doubles tell no less apart
 SETTLED = 1e-3  # relative change of precisions that ends their sweeps
 
@@ -43,16 +43,26 @@ class Posterior:
         scales: (T,) of discrete Laplace noise; 0 where a step has no values.
         delay: how many later steps count: 0 those of a filter, d of a fixed-lag smoother, None all.
         balanced: the noise of a step's cells adds up to zero.
+        gaps_at_once: whether nothing but variances will be asked: steps without values in a row then are not followed.
     """
 
-    def __init__(self, process: CountProcess, scales: Array, delay: int | None, *, balanced: bool = False) -> None:
+    def __init__(
+        self,
+        process: CountProcess,
+        scales: Array,
+        delay: int | None,
+        *,
+        balanced: bool = False,
+        gaps_at_once: bool = False,
+    ) -> None:
         self._process = process
         self._delay = delay
         self._wide = wide_precision(process.cells if balanced else None)
         self._kinds: Array = np.zeros(0)  # scales that occur, in the order in which they are first seen
         self._widths: Array = np.zeros((0, process.cells))
         self._labels = self._labelled(scales)
-        self._forward = Forward(process, self._labels, self._widths, wide=self._wide)
+        self._gaps_at_once = gaps_at_once
+        self._forward = Forward(process, self._labels, self._widths, wide=self._wide, gaps_at_once=gaps_at_once)
         if delay is None:
             self._smooth(self._labels, self._widths)
 
@@ -92,11 +102,12 @@ class Posterior:
         Covariances are needed of steps with values alone.
         """
         seen = np.flatnonzero(np.isfinite(widths[labels, 0]))
-        asked = seen if self._process.states >= MANY else np.arange(len(labels))  # each may take a megabyte
+        few = self._gaps_at_once or self._process.states >= MANY  # each may take a megabyte
+        asked = seen if few else np.arange(len(labels))
         site_labels, precisions = self._forward.index, self._forward.precision
         for turn in range(PRECISION_SWEEPS + 1):
             if turn:
-                self._forward = Forward(self._process, site_labels, precisions)
+                self._forward = Forward(self._process, site_labels, precisions, gaps_at_once=self._gaps_at_once)
             self._backward = Backward(self._process, self._forward)
             self._later = self._backward.whole(asked)
             pair, variances = self._joined(seen, self._later if asked is seen else self._later[seen])
@@ -139,6 +150,8 @@ class Posterior:
 
     def variances(self) -> Array:
         """(T, cells) expected squared errors, before any data."""
+        if self._gaps_at_once:
+            return self._with_gaps()
         if self._delay == 0:
             return self._variances(self._forward.after)[self._forward.index]
         if self._delay:
@@ -147,6 +160,24 @@ class Posterior:
             self._later = self._backward.whole(np.arange(len(self._labels)))
         pair, variances = self._joined(slice(None), self._ahead() if self._delay else self._later)
         return variances[pair]
+
+    def _with_gaps(self) -> Array:
+        """The same where steps without values were not followed."""
+        found, index, backward = self._seen_variances.copy(), self._forward.index, self._backward
+        seen = np.flatnonzero(np.isfinite(self._widths[self._labels, 0]))
+        begins, ends = np.concatenate([[0], seen + 1]), np.concatenate([seen, [len(found)]])
+        later = [backward.before(number, int(index[t])) for number, t in zip(self._later.tolist(), seen, strict=True)]
+        numbers = np.array([*later, backward.nothing])
+        for steps in set((ends - begins).tolist()) - {0}:
+            some = np.flatnonzero(ends - begins == steps)
+            kinds, which = _pairs(index[begins[some]], numbers[some])
+            covariances = np.array([self._forward.before[state] for state, _ in kinds])
+            information = np.array([backward.information.arrays[number] for _, number in kinds])
+            gaps = powers(self._process, steps)
+            assert gaps is not None, "asked before"
+            rows = begins[some][:, None] + np.arange(steps)
+            found[rows] = gaps.variances(covariances, information, steps)[which]
+        return found
 
     def means(self, noisy: Array, wanted: NDArray[np.bool_] | None = None) -> Array:
         """(T, cells) expected counts given the noisy values (T, cells); rows without values are not read.

