@@ -77,8 +77,9 @@ def largest_leakage(
     gaps = set(np.diff(at).tolist())
     if width == 1 and len(gaps) == 1 and (between := spaced(sides, lag_set(lags), every := gaps.pop())) is not None:
         released, told = _followed(budgets[at], *between, 1, find)
-        if less_between(released, told, sides, every):
-            return largest_of(released, told, width)
+        largest = largest_of(released, told, width)
+        if largest > most or less_between(released, told, sides, every):
+            return largest
     return largest_of(*_followed(budgets, sides, lag_set(lags), width, find), width)
 
 

@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 Both = tuple[Losses, Losses]
 Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, and how often these come
 
+_NUMBERS = 500_000  # that are looked at: of steps between releases, about
 _DIGITS = 2, FINE  # of gaps, for which laws are looked at
 
 
@@ -78,8 +79,11 @@ def less_between(budgets: Floats, sides: tuple[Floats, Floats], losses: Both, ev
     order = np.lexsort((-future, -past))  # of two gaps one matters less if less leaks at both its ends
     past, future = past[order], future[order]
     some = np.flatnonzero(future > np.maximum.accumulate(np.concatenate([[-1.0], future[:-1]])))
+    few = max(1, _NUMBERS // every)
+    begins = some[:: max(1, -(-len(some) // few))]  # of several in a row, what leaks at least as much as each
+    past, future = past[begins], np.maximum.reduceat(future, begins) if len(some) else future[some]
     for digits in _DIGITS:
-        since, until = (_fading(side, at[some], every, digits) for side, at in zip(losses, (past, future), strict=True))
+        since, until = (_fading(side, at, every, digits) for side, at in zip(losses, (past, future), strict=True))
         if (since + until[::-1]).max(initial=0.0) <= most * (1 - CLEARLY):
             return True
     return False
