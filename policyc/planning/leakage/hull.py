@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-_TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can only raise L
+TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can only raise L
 HUGE = 700.0  # beyond it e^a overflows
 _BLOCK = 1 << 20  # bytes of a working block: of smaller ones threads wait for each other; larger ones leave the cache
 _MANY = 256  # states, whose pairs are summed in single precision first
@@ -53,7 +53,7 @@ class Vertex:
         if self.mass <= 0 >= self.rest:
             return alpha
         x, e = -math.expm1(-alpha), math.exp(-alpha)
-        if alpha < HUGE or self.mass > _TINY:
+        if alpha < HUGE or self.mass > TINY:
             below = self.mass * x + e
             return min(alpha, math.log1p(self.gain * x / below)) if below > 0 else alpha
         if self.mass < 0:
@@ -97,8 +97,8 @@ class Pairs:
     def __init__(self, rows: Floats) -> None:
         self.n = len(rows)
         self.count = self.n * (self.n - 1)
-        self._upper = np.where((rows > 0) & (rows < _TINY), _TINY, rows)
-        self._lower = np.where(rows < _TINY, 0.0, rows)
+        self._upper = np.where((rows > 0) & (rows < TINY), TINY, rows)
+        self._lower = np.where(rows < TINY, 0.0, rows)
 
     def rows(self, pairs: Indices) -> tuple[Indices, Indices]:
         """Rows q and d of these pairs."""

@@ -20,7 +20,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from policyc.planning.leakage.hull import HUGE, Pairs, Vertex, kept_hull
+from policyc.planning.leakage.hull import HUGE, TINY, Pairs, Vertex, kept_hull
 from policyc.planning.leakage.matrix import transition_matrix
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.rounding import UNIT, roundings
@@ -94,17 +94,16 @@ class LossFunction:
             raise ValueError("leakage is at least 0")
         if not alpha.size:
             return alpha
-        finite = np.minimum(alpha, HUGE)
-        breaks, vertices = self._hull_up_to(float(finite.max()))
-        at = np.searchsorted(breaks, finite, side="right")
+        breaks, vertices = self._hull_up_to(float(alpha.max()))
+        at = np.searchsorted(breaks, alpha, side="right")
         gain, mass, rest = np.array([(v.gain, v.mass, v.rest) for v in vertices]).T[:, at]
-        x = -np.expm1(-finite)
-        below = mass * x + np.exp(-finite)
-        told = (below > 0) & ((mass > 0) | (rest > 0))
-        found = np.where(told, np.minimum(finite, np.log1p(gain * x / np.where(told, below, 1.0))), finite)
-        if (far := alpha >= HUGE).any():
-            found[far] = [self(a) for a in alpha[far].tolist()]
-        return np.asarray(found)
+        x = -np.expm1(-alpha)
+        below = mass * x + np.exp(-alpha)
+        known = (below > 0) & ((mass > 0) | (rest > 0))
+        with np.errstate(over="ignore"):
+            found = np.where(known, np.minimum(alpha, np.log1p(gain * x / np.where(known, below, 1.0))), alpha)
+        whole = (alpha >= HUGE) & (np.abs(mass) <= TINY) & (rest > 0)
+        return np.where(whole, np.where(gain > 0, alpha + np.log(np.maximum(gain, TINY)), 0.0), found)
 
     @cached_property
     def _limit(self) -> float:

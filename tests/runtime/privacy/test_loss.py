@@ -209,3 +209,19 @@ def test_a_supremum_of_a_huge_budget_is_one(epsilon):
         assert limit >= epsilon
         if math.isfinite(limit):
             assert epsilon + loss(limit) == pytest.approx(limit, rel=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(transition(1), st.sampled_from([0.0, 0.01, 0.3, 0.6, 0.999]), st.booleans())
+def test_many_values_are_those_of_each(P, rho, tiny):
+    """Of an array, to the last digits, from next to nothing to all that a float holds."""
+    if tiny and len(P) > 1:
+        P = np.where(P.max(axis=1, keepdims=True) > P, 1e-305, P)
+        P /= P.sum(axis=1, keepdims=True)
+    alphas = np.array([0.0, 1e-320, 1e-300, 1e-9, *ALPHAS, 700.0, 1e300, math.inf])
+    one, L = LossFunction(P, rho), LossFunction(P, rho)
+    one(1.0)
+    each, found = np.array([one(alpha) for alpha in alphas.tolist()]), L(alphas.reshape(2, -1)).ravel()
+    assert (np.isinf(found) == np.isinf(each)).all()
+    some = np.isfinite(each)
+    assert (np.abs(found[some] - each[some]) <= 2e-15 * each[some]).all()
