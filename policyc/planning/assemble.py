@@ -188,7 +188,7 @@ def _accepted(
     """`accepted_inheritance`, kept: a plan is put together again with its warnings, of the same chains and budgets."""
     found = np.frombuffer(budgets)
     digits = FINE if endless or windows else digits_for(found, chain, lags)
-    return accepted_inheritance(found, chain, lags, endless=endless, digits=digits, audit=audit)
+    return accepted_inheritance(found, chain, lags, endless=endless, digits=digits, audit=audit, ahead=True)
 
 
 def _windows(stated: Stated, groups: Sequence[GroupLeakage]) -> Iterator[WindowClaim]:

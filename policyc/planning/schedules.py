@@ -324,7 +324,7 @@ def _bound(runs: Sequence[Run], group: Group, window: int, find: Callable[..., G
 
     def inherited(budgets: Floats, losses: Both, lags: tuple[int, ...]) -> Sides:
         digits = digits_for(budgets, losses, lags, most) if window == 1 else FINE
-        found = find(budgets, losses, lags, digits=digits)
+        found = find(budgets, losses, lags, digits=digits, ahead=True)
         return found.before, found.after
 
     budgets, (before, after) = _along(runs, group, window, inherited, whole=find is audited_group)

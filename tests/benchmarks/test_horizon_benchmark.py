@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -46,6 +47,7 @@ PUBLIC = "postprocess there { sum(there) == population, there >= 0, integer(ther
 PROMISES = {
     "alpha_dpt": (CHAIN, PUBLIC),
     "alpha_dpt, seldom": (f"{CHAIN}\nbudget sparse(every = 240 steps)", PUBLIC),
+    "alpha_dpt, slowly": (CHAIN, PUBLIC),
     "user_level": (
         "target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)\n"
         'participation at_most(20 steps, assumed = "x")',
@@ -78,10 +80,10 @@ def command(folder: Path, *arguments: str) -> tuple[float, float]:
     return seconds, size
 
 
-def staying(states: int) -> Floats:
-    """Users who stay with probability 0.9, and else go anywhere."""
+def staying(states: int, stay: float = 0.9) -> Floats:
+    """Users who stay with this probability, and else go anywhere."""
     rows = np.random.default_rng(5).random((states, states))
-    return 0.9 * np.eye(states) + 0.1 * rows / rows.sum(axis=1, keepdims=True)
+    return stay * np.eye(states) + (1 - stay) * rows / rows.sum(axis=1, keepdims=True)
 
 
 def anywhere(states: int) -> Floats:
@@ -119,12 +121,12 @@ def test_a_million_steps(promise: str, full: bool, tmp_path: Path) -> None:
 
     Without `--full` a tenth of both.
     """
-    sizes = []
-    short, long = (steps if full else steps // 10 for steps in (SHORT, LONG))
+    sizes, moves = [], partial(staying, stay=0.99) if "slowly" in promise else staying
+    short, long = (steps if full or "slowly" in promise else steps // 10 for steps in (SHORT, LONG))
     for horizon in (short, long):
         folder = tmp_path / str(horizon)
         folder.mkdir()
-        written(folder, horizon, promise)
+        written(folder, horizon, promise, moves=moves)
         taken = {}
         for name, given in (("compile", "long.policy"), ("verify", "long.plan")):
             begun = time.perf_counter()

@@ -39,7 +39,14 @@ _TOLD = 1e-10  # relative, by which what is not shown is raised: far above what 
 
 
 def accepted_inheritance(
-    budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool, digits: int | None = None, audit: bool = True
+    budgets: ArrayLike,
+    chain: Both,
+    lags: Lags = 1,
+    *,
+    endless: bool,
+    digits: int | None = None,
+    audit: bool = True,
+    ahead: bool = False,
 ) -> tuple[Shown, Shown]:
     """What every step inherits from before and from after, in the order of time, as the check accepts it.
 
@@ -50,6 +57,7 @@ def accepted_inheritance(
         endless: whether the budgets repeat for ever.
         digits: of gaps that are kept; default all of them in an endless stream, and enough in one that ends.
         audit: whether what is proposed is shown here too, of a stream that ends; where not, the check has to be asked.
+        ahead: whether steps of a stream that ends may be told what later ones inherit; see `inherited`.
 
     Returns:
         of every step; of an endless stream, of a period, or where its law moves at first of so many that the last one
@@ -61,7 +69,7 @@ def accepted_inheritance(
     array, (backward, forward) = _checked(budgets), _both(chain)
     if endless and backward.settled == math.inf:
         raise PlanRejectedError("E0801", "an endless stream needs a chain whose law is seen to settle")
-    way, kept = (around, EVERY) if endless else (partial(_along, audit=audit), FINE)
+    way, kept = (around, EVERY) if endless else (partial(_along, audit=audit, ahead=ahead), FINE)
     find = partial(way, digits=kept if digits is None else digits)
     nats, by = find(array[::-1], forward.reversed(), lag_set(lags), "after")
     if not endless or not backward.settled:
@@ -82,10 +90,16 @@ def _both(chain: Both) -> tuple[Losses, Losses]:
 
 
 def audited_group(
-    budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool = False, digits: int | None = None
+    budgets: ArrayLike,
+    chain: Both,
+    lags: Lags = 1,
+    *,
+    endless: bool = False,
+    digits: int | None = None,
+    ahead: bool = False,
 ) -> GroupLeakage:
     """What releases of these budgets tell about the users of one chain; arguments and errors as above."""
-    before, after = accepted_inheritance(budgets, chain, lags, endless=endless, digits=digits)
+    before, after = accepted_inheritance(budgets, chain, lags, endless=endless, digits=digits, ahead=ahead)
     return GroupLeakage(np.resize(np.asarray(budgets, dtype=np.float64), len(before[0])), before[0], after[0], endless)
 
 
@@ -143,11 +157,13 @@ def proposed_total_leakage(epsilons: ArrayLike, chain: Both, lags: Lags = 1, wid
     return proposed_group(epsilons, chain, lags).windows(width)
 
 
-def proposed_group(epsilons: ArrayLike, chain: Both, lags: Lags = 1, *, digits: int = FINE) -> GroupLeakage:
+def proposed_group(
+    epsilons: ArrayLike, chain: Both, lags: Lags = 1, *, digits: int = FINE, ahead: bool = False
+) -> GroupLeakage:
     """What is shown by `audited_group`, before it is."""
     budgets, (backward, forward) = _checked(epsilons), _both(chain)
     (before, _), (after, _) = (
-        recursed(row, side, lag_set(lags), digits)
+        recursed(row, side, lag_set(lags), digits, ahead=ahead)
         for row, side in ((budgets, backward), (budgets[::-1], forward.reversed()))
     )
     return GroupLeakage(budgets, before, after[::-1], endless=False)
@@ -160,7 +176,7 @@ def digits_for(budgets: Floats, chain: Both, lags: Lags = 1, most: float = math.
     """
 
     def find(digits: int) -> tuple[Floats, Floats]:
-        return (found := proposed_group(budgets, chain, lags, digits=digits)).before, found.after
+        return (found := proposed_group(budgets, chain, lags, digits=digits, ahead=True)).before, found.after
 
     return enough_digits(budgets, _both(chain), lag_set(lags), find, most=most)
 
@@ -223,10 +239,12 @@ def _runs(nats: Floats, by: Whole) -> tuple[InheritedRun, ...]:
     return tuple(runs)
 
 
-def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str, digits: int, *, audit: bool) -> Shown:
+def _along(
+    budgets: Floats, side: Losses, lags: tuple[int, ...], where: str, digits: int, *, audit: bool, ahead: bool
+) -> Shown:
     """Of a stream that ends, in the order of the recursion."""
     side.check_horizon(len(budgets))
-    nats, by = recursed(budgets, side, lags, digits)
+    nats, by = recursed(budgets, side, lags, digits, ahead=ahead)
     if not audit:
         return nats, by
     lag, columns = int(by.max(initial=1)), (nats, by.astype(np.float64), budgets)

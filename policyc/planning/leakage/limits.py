@@ -2,7 +2,9 @@
 
 One period maps what its steps leak to what those of the next one leak. The map rises, as more passes on more: steps
 that leak at most `start`, and leak no more than that a period later, never will. Near its limit the map takes away the
-same part of what is missing each time, so that a few periods tell where it ends (Aitken).
+same part of what is missing each time, so that a few periods tell where it ends (Aitken). Where rows are known exactly
+there is one limit: of e^leakage a loss is the largest of some fractions a z / (c + d z), a step takes the least of some
+sums with these, and each of them lies above z up to a point of its own.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ Shown = tuple[Floats, Whole]  # what steps inherit, and by which lags that is sh
 _SMALLEST = 1e-290
 
 
-def recursed(budgets: Floats, side: Losses, lags: tuple[int, ...], digits: int = FINE) -> Shown:
-    """What every step inherits from those before it, as the recursion says, in its order."""
+def recursed(budgets: Floats, side: Losses, lags: tuple[int, ...], digits: int = FINE, *, ahead: bool = False) -> Shown:
+    """What every step inherits from those before it, as the recursion says, in its order; see `inherited`."""
 
     def passed_on(t: int, lag: int, leaked: float) -> float:
         return proposed(side.loss(t, lag), leaked)
 
-    return inherited(budgets, side, lags, passed_on, up, with_room, ahead=True, digits=digits)
+    return inherited(budgets, side, lags, passed_on, up, with_room, ahead=ahead, digits=digits)
 
 
 def with_room(bound: float, lag: float) -> float:
