@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.leakage.gaps import CLEARLY, FINE, looked_at
+from policyc.planning.leakage.gaps import CLEARLY, FINE, MANY, looked_at
 from policyc.planning.leakage.losses import Losses
 from policyc_check.steps.chains import Law, Side
 
@@ -56,7 +56,9 @@ def spaced(losses: Both, lags: Sequence[int], every: int) -> tuple[Both, tuple[i
         every: steps from a release to the next one.
     """
     longer = [lag for lag in lags if lag >= every]
-    if every == 1 or any(side.settled for side in losses) or every not in lags or any(lag % every for lag in longer):
+    if every == 1 or every not in lags or any(lag % every for lag in longer) or any(side.settled for side in losses):
+        return None
+    if len(losses[0].loss(1, 1).matrix) >= MANY:  # of which a law more takes longer than many steps
         return None
     for side in losses:
         if every not in side.spaced:
