@@ -38,8 +38,9 @@ def along(
         find: what steps of given budgets, (T,), inherit; it goes by so many steps before and after at most.
     """
     settled = max(side.settled for side in losses)
-    kept = max(KEPT, _needed(runs, reach, losses))
-    for _ in range(_TRIES):
+    kept = KEPT
+    for _ in range(_TRIES if settled < math.inf else 0):
+        kept = max(kept, _needed(runs, reach, losses))
         shorter = [(pattern, _rounds(pattern, repeats, kept)) for pattern, repeats in runs]
         if shorter == list(runs):
             break
@@ -48,7 +49,7 @@ def along(
             found = find(budgets)
             if _stay(runs, shorter, found):
                 return budgets, found
-        kept = max(4 * kept, _needed(runs, reach, losses))
+        kept *= 4
     budgets = _expanded(runs)
     return budgets, find(budgets)
 
@@ -98,7 +99,7 @@ def _followed(
 def _needed(runs: Sequence[Pattern], reach: int, losses: Sequence[Losses]) -> int:
     """Steps of a run that are enough where leakage settles as it was seen to, or as soon as is looked for it."""
     periods = [len(pattern) for pattern, repeats in runs if repeats > 1]
-    waits = [patience(period, reach) + 2 * period for period in periods]
+    waits = [int(max(side.settled for side in losses)) + patience(period, reach) + 2 * period for period in periods]
     seen = [side.settles.get(period, 0) for side in losses for period in periods]
     return math.ceil(_THIRDS * max([0, *waits, *seen]))
 
