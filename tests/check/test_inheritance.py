@@ -19,7 +19,7 @@ from policyc_check.errors import InvalidMatrixError, PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.plan.plan import load_plan
 from policyc_check.steps.chains import Chain
-from policyc_check.steps.inheritance import audited_leakage, leakage_of_group
+from policyc_check.steps.inheritance import audited_leakage, leakage_of_group, require_shown
 from policyc_check.verify import verified_claims
 from policyc_runtime.plan import Plan
 
@@ -351,3 +351,14 @@ def test_sums_of_what_floats_lose_are_lost_too() -> None:
     for step in (1, 2, 3, 4):
         with pytest.raises(InvalidMatrixError):
             side.law(step, 1)
+
+
+@pytest.mark.parametrize("lags", [[0, 1, 1, 1, 1], [0, 1, 2, 1, 1]])
+@pytest.mark.parametrize("wrong", [-1.0, np.nan])
+def test_budgets_that_are_no_numbers_show_nothing(lags: list[int], wrong: float) -> None:
+    """Whether or not a sum over them is asked for."""
+    side, nats = Chain(CHAIN).backward_side(), np.full(5, 40.0)
+    good, bad = np.array([0.1, 0.0, 0.0, 0.2, 0.1]), np.array([0.1, 0.0, 0.0, wrong, 0.1])
+    require_shown(nats, np.array(lags), good, side, "before", endless=False)
+    with pytest.raises(PlanRejectedError):
+        require_shown(nats, np.array(lags), bad, side, "before", endless=False)

@@ -67,7 +67,10 @@ class Vertex:
     def takeover(self, other: Vertex) -> float:
         """The alpha from which `other`, of smaller mass, has the larger loss; in fractions, as they nearly cancel."""
         lead = Fraction(other.gain) * Fraction(self.mass) - Fraction(self.gain) * Fraction(other.mass)
-        return math.log1p((Fraction(self.gain) - Fraction(other.gain)) / lead) if lead > 0 else math.inf
+        if lead <= 0:
+            return math.inf
+        z = (Fraction(self.gain) - Fraction(other.gain)) / lead
+        return math.log1p(z) if z < 1e300 else math.log(z.numerator) - math.log(z.denominator)
 
     def supremum(self, epsilon: float) -> float:
         """The leakage B = epsilon + loss(B) that constant budgets approach; inf where there is none."""

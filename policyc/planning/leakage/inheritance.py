@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from policyc.planning.leakage.gaps import EVERY, FINE, ROUGH, enough_around, enough_digits
 from policyc.planning.leakage.losses import Losses, LossesLike, as_losses, losses_of
+from policyc.planning.leakage.one_side import told_together
 from policyc.planning.leakage.pairs import most_spent, settled
 from policyc.planning.leakage.periods import around, proposed_around, settling
 from policyc.planning.leakage.proposals import Shown, recursed
@@ -69,10 +70,11 @@ def accepted_inheritance(
     array, (backward, forward) = _checked(budgets), _both(chain)
     if endless and backward.settled == math.inf:
         raise PlanRejectedError("E0801", "an endless stream needs a chain whose law is seen to settle")
-    way, kept = (around, EVERY) if endless else (partial(_along, audit=audit, ahead=ahead), FINE)
-    find = partial(way, digits=kept if digits is None else digits)
+    if not endless:
+        return _along(array, (backward, forward), lag_set(lags), digits, audit=audit, ahead=ahead)
+    find = partial(around, digits=EVERY if digits is None else digits)
     nats, by = find(array[::-1], forward.reversed(), lag_set(lags), "after")
-    if not endless or not backward.settled:
+    if not backward.settled:
         return find(array, backward, lag_set(lags), "before"), (nats[::-1], by[::-1])
     before = settling(array, backward, lag_set(lags))
     return before, (np.resize(nats[::-1], len(before[0])), np.resize(by[::-1], len(before[0])))
@@ -162,11 +164,8 @@ def proposed_group(
 ) -> GroupLeakage:
     """What is shown by `audited_group`, before it is."""
     budgets, (backward, forward) = _checked(epsilons), _both(chain)
-    (before, _), (after, _) = (
-        recursed(row, side, lag_set(lags), digits, ahead=ahead)
-        for row, side in ((budgets, backward), (budgets[::-1], forward.reversed()))
-    )
-    return GroupLeakage(budgets, before, after[::-1], endless=False)
+    (before, _), (after, _) = _along(budgets, (backward, forward), lag_set(lags), digits, audit=False, ahead=ahead)
+    return GroupLeakage(budgets, before, after, endless=False)
 
 
 def digits_for(budgets: Floats, chain: Both, lags: Lags = 1, most: float = math.inf) -> int:
@@ -240,14 +239,24 @@ def _runs(nats: Floats, by: Whole) -> tuple[InheritedRun, ...]:
 
 
 def _along(
-    budgets: Floats, side: Losses, lags: tuple[int, ...], where: str, digits: int, *, audit: bool, ahead: bool
-) -> Shown:
-    """Of a stream that ends, in the order of the recursion."""
-    side.check_horizon(len(budgets))
-    nats, by = recursed(budgets, side, lags, digits, ahead=ahead)
-    if not audit:
-        return nats, by
-    lag, columns = int(by.max(initial=1)), (nats, by.astype(np.float64), budgets)
-    steps = enough([Runs(patterns(column)) for column in columns], lag + 1, side.settled + lag)
-    require_shown(nats[steps], by[steps], budgets[steps], side.side, where, endless=False)
-    return nats, by
+    budgets: Floats,
+    sides: tuple[Losses, Losses],
+    lags: tuple[int, ...],
+    digits: int | None,
+    *,
+    audit: bool,
+    ahead: bool,
+) -> tuple[Shown, Shown]:
+    """Of a stream that ends, in the order of time."""
+    rows = (budgets, sides[0], "before"), (budgets[::-1], sides[1].reversed(), "after")
+    kept = FINE if digits is None else digits
+    for row, side, _ in rows:
+        side.check_horizon(len(row))
+    find = [partial(recursed, row, side, lags, kept) for row, side, _ in rows]
+    found = told_together(len(budgets), find) if ahead else (find[0](), find[1]())
+    for (nats, by), (row, side, where) in zip(found[::-1], rows[::-1], strict=True) if audit else ():
+        lag, columns = int(by.max(initial=1)), (nats, by.astype(np.float64), row)
+        steps = enough([Runs(patterns(column)) for column in columns], lag + 1, side.settled + lag)
+        require_shown(nats[steps], by[steps], row[steps], side.side, where, endless=False)
+    before, (nats, by) = found
+    return before, (nats[::-1], by[::-1])

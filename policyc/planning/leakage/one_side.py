@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Sum = Callable[[float, float], float]
 Pass = Callable[[int, int, float], float]
+Found = TypeVar("Found")
 
 CYCLE = 6  # periods; last digits may come back only every second or third one
 _PATIENCE = 1_024  # steps
@@ -36,7 +38,7 @@ def inherited(
     finish: Sum = lambda value, _: value,
     *,
     even: bool = False,
-    ahead: bool = False,
+    ahead: list[Told] | None = None,
     digits: int = FINE,
     most: float = math.inf,
 ) -> tuple[Floats, Whole]:
@@ -52,16 +54,46 @@ def inherited(
         add: sum of two leakages, rounded as the caller needs.
         finish: (bound, lag) -> the bound, with the room that the caller needs.
         even: whether steps between which leakage grows evenly may be passed over; a check would not follow.
-        ahead: whether steps that come to the same after thousands of others may be told to leak that, a hair more, at
-            once; where a stretch is too short to come near it, they are followed.
+        ahead: where steps that come to the same after thousands of others may be told to leak that, a hair more, at
+            once, a list for what is told so; see `told_together`. Stretches too short to come near it are followed.
         digits: of gaps that are kept between releases; from step to step leakage passes on through them as well.
         most: beyond which `pass_on` passes all on.
     """
     rules = _Rules(side, lags, pass_on, add, finish, digits)
     stream = _Stream(epsilons, rules)
     for end, period in stretches(epsilons):
-        _follow(stream, end, period, most, even=even, ahead=ahead)
+        _follow(stream, end, period, most, even, ahead)
     return stream.inherited, stream.by
+
+
+class Told(NamedTuple):
+    """A stretch of repeating budgets, from `begin` to `end`, in which leakage stays the same from step `settled` on."""
+
+    begin: int
+    end: int
+    settled: int
+    early: bool  # whether steps before that are told to leak as much
+
+
+def told_together(steps: int, sides: Sequence[Callable[[list[Told] | None], Found]]) -> tuple[Found, Found]:
+    """What is found of both sides of a stream, each in its own order: limits are told of one where the other has one.
+
+    Else the largest sum of both would be that of a step that is told too much from one side while the other, which
+    settles much later, still leaks more there than where both are what is told.
+
+    Args:
+        steps: of the stream.
+        sides: what is found of either, with a list for `inherited`, or None.
+    """
+    told: tuple[list[Told], list[Told]] = [], []
+    found = sides[0](told[0]), sides[1](told[1])
+    for one, other in (told, told[::-1]):
+        for stretch in (stretch for stretch in one if stretch.early):
+            if not any(
+                steps - there.end <= stretch.begin and stretch.settled <= steps - there.settled for there in other
+            ):
+                return sides[0](None), sides[1](None)
+    return found
 
 
 def patience(period: int, reach: int) -> int:
@@ -159,7 +191,7 @@ class _Stream:
         return looked_at(t - self.last, self._until - t, self.rules.digits if t < self._until else FINE)
 
 
-def _follow(stream: _Stream, end: int, period: int, most: float, *, even: bool, ahead: bool) -> None:
+def _follow(stream: _Stream, end: int, period: int, most: float, even: bool, ahead: list[Told] | None) -> None:
     """All steps up to `end`, whose budgets repeat with a period, or not where that is 0."""
     side, lags, begin = stream.rules.side, stream.rules.lags, stream.now
     if not period:
@@ -169,7 +201,8 @@ def _follow(stream: _Stream, end: int, period: int, most: float, *, even: bool, 
     reach, cycle = max(period, lags[-1]), CYCLE * period  # how far back a step looks
     same, grown = 0, 0  # steps in a row that leaked as a cycle earlier; more by the budgets of a period
     spent = math.fsum(stream.epsilons[end - period : end].tolist())
-    trial = max(begin, side.settled) + patience(period, reach) if ahead else math.inf
+    told = [] if ahead is None else ahead
+    trial = math.inf if ahead is None else max(begin, side.settled) + patience(period, reach)
     leaked = stream.leaked
     while stream.now < end:
         stream.follow()
@@ -181,6 +214,7 @@ def _follow(stream: _Stream, end: int, period: int, most: float, *, even: bool, 
         if same >= 2 * reach and t - 2 * reach - cycle >= side.settled:
             # All that a step looks at is what it was a cycle earlier, and stays so until the budgets change.
             stream.go_on(end, cycle, 0.0)
+            told.append(Told(begin, end, t, early=False))
         elif grown >= 2 * reach and t - 2 * reach >= side.settled:
             if _whole(stream, period, most):
                 # All that was leaked is passed on, which is the most there is: each period adds its budgets.
@@ -188,13 +222,15 @@ def _follow(stream: _Stream, end: int, period: int, most: float, *, even: bool, 
             grown = 0
         elif trial <= t <= end - period:
             trial += t - begin
-            if _settles(stream, period, reach, (begin + end) // 2):  # where about most leaks, from both sides
+            settled = _settles(stream, period, reach)
+            if settled <= (begin + end) // 2:  # where about most leaks, from both sides
                 stream.now += period
                 stream.go_on(end, period, 0.0)
+                told.append(Told(begin, end, settled, early=True))
 
 
-def _settles(stream: _Stream, period: int, reach: int, until: int) -> bool:
-    """Whether the steps of the next period are told, from now on, to leak what they come to until some later step.
+def _settles(stream: _Stream, period: int, reach: int) -> int:
+    """The step from which on leakage is near its limit, which the steps of the next period are told; far off for none.
 
     Where less was leaked before, no later step leaks more: of `limit`, as more passes on more.
     """
@@ -202,15 +238,15 @@ def _settles(stream: _Stream, period: int, reach: int, until: int) -> bool:
     later = partial(stream.later, period=period, reach=reach)
     found = limit(later, leaked[now - period : now].copy())
     if found is None:
-        return False
+        return sys.maxsize
     stated = later(found[0])  # this is what stays
     past = leaked[now - period * -(-reach // period) : now]
     if (past > np.resize(stated, len(past))).any():
-        return False
+        return sys.maxsize
     periods = -(-int(stream.by[now : now + period].max()) // period)  # by so many a difference is passed on at once
     needed = now + period * periods * math.ceil(periods_until(leaked[now - period : now], stated, found[1]))
     stream.rules.side.settles[period] = needed
-    return needed <= until
+    return needed
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from policyc.planning.leakage.gaps import FINE
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.losses import Losses
-from policyc.planning.leakage.one_side import inherited
+from policyc.planning.leakage.one_side import Told, inherited
 from policyc_check.rounding import UNIT, roundings
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,9 @@ Shown = tuple[Floats, Whole]  # what steps inherit, and by which lags that is sh
 _SMALLEST = 1e-290
 
 
-def recursed(budgets: Floats, side: Losses, lags: tuple[int, ...], digits: int = FINE, *, ahead: bool = False) -> Shown:
+def recursed(
+    budgets: Floats, side: Losses, lags: tuple[int, ...], digits: int = FINE, ahead: list[Told] | None = None
+) -> Shown:
     """What every step inherits from those before it, as the recursion says, in its order; see `inherited`."""
 
     def passed_on(t: int, lag: int, leaked: float) -> float:

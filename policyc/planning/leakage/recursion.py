@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from policyc.planning.leakage.gaps import FINE, enough_digits
 from policyc.planning.leakage.losses import LossesLike, as_losses
-from policyc.planning.leakage.one_side import inherited
+from policyc.planning.leakage.one_side import Told, inherited, told_together
 from policyc.planning.leakage.repeats import patterns
 from policyc_check.runs import Runs, enough
 
@@ -54,8 +54,7 @@ def _prior(
     lags: Lags,
     digits: int = FINE,
     most: float = math.inf,
-    *,
-    ahead: bool = False,
+    ahead: list[Told] | None = None,
 ) -> Floats:
     side = as_losses(matrices)
     side.check_horizon(len(epsilons))
@@ -73,10 +72,9 @@ def _posterior(
     lags: Lags,
     digits: int = FINE,
     most: float = math.inf,
-    *,
-    ahead: bool = False,
+    ahead: list[Told] | None = None,
 ) -> Floats:
-    return _prior(epsilons[::-1], as_losses(matrices).reversed(), lags, digits, most, ahead=ahead)[::-1]
+    return _prior(epsilons[::-1], as_losses(matrices).reversed(), lags, digits, most, ahead)[::-1]
 
 
 def backward_leakage(epsilons: ArrayLike, backward: LossesLike, lags: Lags = 1) -> Floats:
@@ -155,9 +153,9 @@ def both_sides(
 
     @cache  # what tells how many digits are enough is what is asked for
     def find(digits: int) -> tuple[Floats, Floats]:
-        ways = ((_prior, backward), (_posterior, forward))
-        before, after = (way(budgets, laws, lags, digits, most, ahead=ahead) for way, laws in ways)
-        return before, after
+        prior = partial(_prior, budgets, backward, lags, digits, most)
+        posterior = partial(_posterior, budgets, forward, lags, digits, most)
+        return told_together(len(budgets), (prior, posterior)) if ahead else (prior(), posterior())
 
     if width != 1:
         return find(FINE)

@@ -170,7 +170,7 @@ def _shown(nats: Floats, budgets: Floats, steps: Whole, lag: int, side: Side) ->
     """Whether the inequality of this lag is shown at each of some steps, none of which is before step `lag`."""
     origin = steps - lag
     leaked, left = all_up(budgets[origin], nats[origin]), nats[steps]
-    if (np.searchsorted(at := np.flatnonzero(budgets), steps) > np.searchsorted(at, origin + 1)).any():  # spent between
+    if budgets.min() < 0 or np.diff(np.searchsorted(np.flatnonzero(budgets), [origin + 1, steps]), axis=0).any():
         left = -all_up(-left, window_sums(budgets, lag - 1)[origin + 1])  # rounded down; entry s: from step s on
     found = np.zeros(len(steps), dtype=np.bool_)
     own = np.clip(steps, lag, side.settled + lag)  # between them each step has a law of its own

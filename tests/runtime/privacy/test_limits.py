@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from policyc.planning.leakage import one_side
 from policyc.planning.leakage.inheritance import audited_group, proposed_group
 from policyc.planning.leakage.limits import NEAR, limit, periods_until
-from policyc.planning.leakage.losses import losses_of
-from policyc.planning.leakage.recursion import both_sides, supremum, total_leakage
+from policyc.planning.leakage.losses import Losses, losses_of
+from policyc.planning.leakage.recursion import both_sides, largest_of, supremum, total_leakage
 from policyc_check.steps.chains import Chain
 
 
@@ -115,3 +116,25 @@ def test_a_step_is_told_too_much_only_after_many(monkeypatch: pytest.MonkeyPatch
         found = both_sides(budgets, *losses_of(chain), ahead=True)[0]
         assert (found[: steps + 1] == exact[: steps + 1]).all()
         assert found[steps + 1] > exact[steps + 1]
+
+
+@pytest.mark.parametrize(("apart", "epsilon"), [(1e-3, 1e-5), (1e-4, 1e-5), (1e-3, 1e-3)])
+def test_a_side_that_settles_alone_is_followed(apart: float, epsilon: float) -> None:
+    """Where the other side still leaks more long before, a limit told early would be added to what is not there yet."""
+    s, mixed = 1e-2, apart * 1e-2
+    moves = np.array([[1 - s, 0, s, 0], [0, 1 - s, 0, s], [0.25] * 4, [0, 0, 1, 0]])
+    chain = Chain(forward=(1 - mixed) * moves + mixed / 4)
+    budgets, sides = np.full(8_000, epsilon), losses_of(chain)
+    exact, told = (largest_of(budgets, both_sides(budgets, *sides, ahead=ahead), 1) for ahead in (False, True))
+    alone = [inherited_ahead(budgets, side) for side in sides]
+    assert any(stretch.early for told_of in alone for stretch in told_of), "one side would be told"
+    assert exact <= told <= exact * (1 + 10 * NEAR)
+    group = proposed_group(budgets, chain, ahead=True)
+    assert group.largest()[0] <= exact * (1 + 1e-9)
+
+
+def inherited_ahead(budgets: np.ndarray, side: Losses) -> list[one_side.Told]:
+    """What would be told of one side alone."""
+    told: list[one_side.Told] = []
+    one_side.inherited(budgets, side, (1,), lambda t, lag, a: side.loss(t, lag)(a), operator.add, ahead=told)
+    return told

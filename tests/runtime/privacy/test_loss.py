@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.planning.leakage.hull import Pairs
+from policyc.planning.leakage.hull import Pairs, Vertex
 from policyc.planning.leakage.loss import LossFunction
 from policyc_check.errors import InvalidMatrixError
 
@@ -225,3 +225,10 @@ def test_many_values_are_those_of_each(P, rho, tiny):
     assert (np.isinf(found) == np.isinf(each)).all()
     some = np.isfinite(each)
     assert (np.abs(found[some] - each[some]) <= 2e-15 * each[some]).all()
+
+
+def test_a_corner_that_takes_over_beyond_all_floats() -> None:
+    """Its place is a fraction too large for a float, and is told by logarithms."""
+    one, other = Vertex(1.0, 1e-320, 0.0), Vertex(0.5, 5e-324, 0.5)
+    assert one.takeover(other) == pytest.approx(320 * math.log(10), rel=1e-4)
+    assert other.takeover(one) == math.inf
