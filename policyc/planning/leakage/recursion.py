@@ -66,15 +66,8 @@ def _prior(
     return way(epsilons, side, lag_set(lags), passed_on, operator.add)[0]
 
 
-def _posterior(
-    epsilons: Floats,
-    matrices: LossesLike,
-    lags: Lags,
-    digits: int = FINE,
-    most: float = math.inf,
-    ahead: list[Told] | None = None,
-) -> Floats:
-    return _prior(epsilons[::-1], as_losses(matrices).reversed(), lags, digits, most, ahead)[::-1]
+def _posterior(epsilons: Floats, matrices: LossesLike, lags: Lags) -> Floats:
+    return _prior(epsilons[::-1], as_losses(matrices).reversed(), lags)[::-1]
 
 
 def backward_leakage(epsilons: ArrayLike, backward: LossesLike, lags: Lags = 1) -> Floats:
@@ -153,9 +146,10 @@ def both_sides(
 
     @cache  # what tells how many digits are enough is what is asked for
     def find(digits: int) -> tuple[Floats, Floats]:
-        prior = partial(_prior, budgets, backward, lags, digits, most)
-        posterior = partial(_posterior, budgets, forward, lags, digits, most)
-        return told_together(len(budgets), (prior, posterior)) if ahead else (prior(), posterior())
+        rows = (budgets, as_losses(backward)), (budgets[::-1], as_losses(forward).reversed())
+        ways = [partial(_prior, row, side, lags, digits, most) for row, side in rows]
+        before, after = told_together(len(budgets), ways) if ahead else (ways[0](), ways[1]())
+        return before, after[::-1]
 
     if width != 1:
         return find(FINE)
