@@ -15,6 +15,7 @@ from policyc import PolicyError, compile_policy
 from policyc.planning import assemble, candidates
 from policyc.planning.leakage import inheritance, proposals
 from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
+from policyc.planning.leakage.loss import LossFunction
 from policyc_check.errors import InvalidMatrixError, PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.plan.plan import load_plan
@@ -362,3 +363,25 @@ def test_budgets_that_are_no_numbers_show_nothing(lags: list[int], wrong: float)
     require_shown(nats, np.array(lags), good, side, "before", endless=False)
     with pytest.raises(PlanRejectedError):
         require_shown(nats, np.array(lags), bad, side, "before", endless=False)
+
+
+@pytest.mark.parametrize("lag", [2, 3])
+def test_what_is_spent_between_counts(lag: int) -> None:
+    """A step that is bounded from further back inherits all that was spent since, to a billionth."""
+    side = Chain(CHAIN).backward_side()
+    loss = LossFunction(side.law(lag, lag).matrix)
+    budgets, first = np.full(12, 0.01), 10.0 * np.arange(lag)  # what the first steps inherit is stated too large
+    budgets[5] = 0.0
+
+    def stated(share: float) -> np.ndarray:
+        nats = [*first]
+        for t in range(lag, len(budgets)):
+            between = float(budgets[t - lag + 1 : t].sum())
+            nats.append(share * between + loss(float(budgets[t - lag] + nats[t - lag])) * (1 + 1e-12))
+        return np.array(nats)
+
+    lags = np.array([*np.minimum(np.arange(lag), 1), *[lag] * (len(budgets) - lag)])
+    require_shown(stated(1 + 1e-9), lags, budgets, side, "before", endless=False)
+    for share in (0.0, 0.5, 1 - 1e-6):
+        with pytest.raises(PlanRejectedError):
+            require_shown(stated(share), lags, budgets, side, "before", endless=False)
