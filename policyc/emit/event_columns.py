@@ -146,7 +146,7 @@ def read_span(file: Path, time: str) -> Span:
     try:
         with open_table(connection, str(file)) as table, reading(table.path):
             found = None
-            if table.types[time].startswith(TIME_TYPES):
+            if table.types[time] in TIME_TYPES:
                 moment, _ = moments_said(table.columns[time], table.types[time])
                 query = f"SELECT min({moment}), max({moment}), count(*) FROM {table.source}"
                 found = connection.execute(query).fetchone()
@@ -177,7 +177,7 @@ def _has_moments(connection: DuckDBPyConnection, table: InputTable, name: str) -
     """Whether all that stands in a column's first rows are moments."""
     kind = table.types[name]
     if kind != "VARCHAR":
-        return kind.startswith(TIME_TYPES)
+        return kind in TIME_TYPES
     moment, _ = moments_said("said", kind)
     rows = f"SELECT {table.columns[name]} AS said FROM {table.source} LIMIT {LOOKED_AT}"
     said, moments = connection.execute(f"SELECT count(said), count({moment}) FROM ({rows})").fetchall()[0]

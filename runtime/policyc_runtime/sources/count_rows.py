@@ -102,7 +102,7 @@ def _rows(table: InputTable, plan: Plan, said: str, start: int | None, counted: 
     begin, time = declared_start(plan) if start is None else start, plan.stream.time_column
     if said == "step":
         step = _whole(table.columns[said])
-        if begin is None or not table.types.get(time, "").startswith(TIME_TYPES):
+        if begin is None or table.types.get(time) not in TIME_TYPES:
             return f"SELECT {step} AS step, {counted} FROM {table.source}"
         rows = rows_with_moments(table, plan.stream, table.columns[time], f"{step} AS number, {counted}")
         told = f"CASE WHEN moment >= {begin} THEN {calendar_of(plan, begin).steps.sql('moment')} ELSE -1 END"

@@ -10,7 +10,9 @@ from policyc_runtime.sources.engines.dialect import DUCKDB, Dialect
 from policyc_runtime.sources.input_table import InputTable
 from policyc_runtime.sources.tables import quoted
 
-TIME_TYPES = ("VARCHAR", "DATE", "TIMESTAMP")
+WITH_ZONE = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
+WITHOUT_ZONE = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
+TIME_TYPES = ("VARCHAR", *WITHOUT_ZONE, *WITH_ZONE)  # by name: of one that is not known here nobody can say its zone
 # Texts that duckdb takes for moments, and `start` does not: words such as `epoch`, and offsets that no place has.
 NO_MOMENT = r"^\s*[A-Za-z]|:[0-9.]+\s*[+-](2[4-9]|[3-9][0-9]|[0-9]{2}:?[6-9]|[0-9]{2}:?[0-9]{2}:?[6-9])"
 
@@ -31,7 +33,7 @@ def rows_with_moments(
         DataError: E0812, the column is of a type that has no moments.
     """
     kind = table.types[stream.time_column]
-    if not kind.startswith(TIME_TYPES if dialect is DUCKDB else TIME_TYPES[1:]):
+    if kind not in (TIME_TYPES if dialect is DUCKDB else TIME_TYPES[1:]):
         raise DataError(
             "E0812",
             f"the column `{stream.time_column}` does not hold moments",
@@ -51,7 +53,7 @@ def rows_with_moments(
 def moments_said(time: str, kind: str, dialect: Dialect = DUCKDB) -> tuple[str, str]:
     """SQL for a column's moments, without a zone as if in UTC, and for whether they say none."""
     if kind != "VARCHAR":
-        return dialect.moment(time, kind), str("WITH TIME ZONE" not in kind)
+        return dialect.moment(time, kind), str(kind not in WITH_ZONE)
     plain = f"{time} BETWEEN '0' AND ':' AND {time} NOT LIKE '%:%+%' AND {time} NOT LIKE '%:%-%'"  # most, told sooner
     moment = f"CASE WHEN {plain} THEN {time} WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END"
     with_zone = (f"TRY_CAST(concat(trim({time}), {quoted(zone)}) AS TIMESTAMPTZ)" for zone in ("Z", " 00:00Z"))

@@ -1,11 +1,32 @@
-"""Which texts are moments: most are told without the pattern of those that are none, and none otherwise than by it."""
+"""Which texts are moments: most are told without the pattern of those that are none, and none otherwise than by it.
+
+And which types of columns hold moments, with a zone and without.
+"""
 
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
+from pathlib import Path
 
-from policyc_runtime.sources.tables import connect, quoted
-from policyc_runtime.sources.written_moments import NO_MOMENT, moments_said
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from policyc.planning.draft import draft_of
+from policyc.semantics.checked import check_file
+from policyc_runtime.errors import DataError
+from policyc_runtime.sources.memory import HeldTable
+from policyc_runtime.sources.tables import connect, open_table, quoted
+from policyc_runtime.sources.written_moments import NO_MOMENT, TIME_TYPES, moments_said, rows_with_moments
+
+POLICY = """policy days "Days of a city"
+stream seen { user person  time at  step 1d  horizon 9 steps  start "2026-07-01"  clock "Europe/Berlin" }
+release there = count(seen)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most(1 steps, enforced = keep_first)
+"""
+MOMENT = datetime(2026, 7, 1, 22, 30, tzinfo=UTC)  # half past midnight in Berlin
 
 PARTS = ("2013-01-31", "1-1-1", "T", " ", "08:15:00", "1:1", ".5", "Z", "+", "-", "02", "24", "99:00", ":", "0260")
 WORDS = ("epoch", " epoch", "infinity", "-infinity", "now", "\t2013-01-31", "", ":1:1+24", "2013-01-31T08:15:00+24:00")
@@ -27,3 +48,48 @@ def test_texts_are_moments_by_one_pattern_whatever_is_told_sooner() -> None:
     assert [row for row in found if row[1] != row[2]] == []
     assert sum(row[1] is not None for row in found) > 100
     assert any(row[1] is None and row[3] is not None for row in found), "some are refused by the pattern alone"
+
+
+def test_a_type_has_a_zone_where_its_text_shows_an_offset(tmp_path: Path) -> None:
+    """Of all types that the installed engine knows: those that are not known here, too, are refused."""
+    (tmp_path / "days.policy").write_text(POLICY, encoding="utf-8")
+    stream = draft_of(check_file(tmp_path / "days.policy")[2], {}).stream
+    connection = connect()
+    names = connection.execute("SELECT DISTINCT type_name FROM duckdb_types() WHERE type_category = 'DATETIME'")
+    known = []
+    for (name,) in [*names.fetchall(), ("date",), ("varchar[]",), ("date[]",), ("timestamp[]",)]:
+        connection.execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT CAST(NULL AS {name}) AS at')
+        file = tmp_path / f"{name}.parquet"
+        connection.execute(f'COPY "{name}" TO {quoted(str(file))} (FORMAT parquet)')
+        with open_table(connection, str(file)) as table:
+            kind = table.types["at"]
+            if kind not in TIME_TYPES:
+                with pytest.raises(DataError, match="does not hold moments"):
+                    rows_with_moments(table, stream, table.columns["at"], "1 AS one")
+                continue
+        text, local = connection.execute(
+            f"SELECT CAST(said AS VARCHAR), {moments_said('said', kind)[1]} "
+            f"FROM (SELECT CAST(TIMESTAMPTZ '2026-07-01 22:30:00+00' AS {kind}) AS said)"
+        ).fetchall()[0]
+        assert local == ("+" not in text), (kind, text)
+        known.append(kind)
+    assert {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"} <= set(known)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "America/Lima"])
+@pytest.mark.parametrize("suffix", ["parquet", "table"])
+def test_a_column_of_any_unit_is_the_same_moment(unit: str, zone: str | None, suffix: str, tmp_path: Path) -> None:
+    """With a zone the moment itself; without one what the clock shows. Of files and of tables in memory."""
+    (tmp_path / "days.policy").write_text(POLICY, encoding="utf-8")
+    stream = draft_of(check_file(tmp_path / "days.policy")[2], {}).stream
+    column = pa.array([MOMENT if zone else MOMENT.replace(tzinfo=None)], pa.timestamp(unit, tz=zone))
+    connection = connect()
+    given: str | HeldTable = HeldTable(connect(), pa.table({"at": column}))
+    if suffix == "parquet":
+        pd.DataFrame({"at": column.to_pandas().dt.as_unit(unit)}).to_parquet(tmp_path / "rows.parquet")
+        given = str(tmp_path / "rows.parquet")
+    with open_table(connection, given) as table:
+        found = connection.execute(rows_with_moments(table, stream, table.columns["at"], "1 AS one")).fetchall()
+    berlin = MOMENT.timestamp() - (0 if zone else 2 * 3600)
+    assert found[0][0] == berlin * 1_000_000
