@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unicodedata import category
 
 import duckdb
 import pytest
@@ -14,6 +15,7 @@ from policyc_runtime.plan import Plan
 from policyc_runtime.release import release
 from policyc_runtime.sources import read_events
 from policyc_runtime.sources.history import History
+from policyc_runtime.sources.names import BLANKS
 
 POLICY = """
 policy visits "visitors"
@@ -115,7 +117,9 @@ def test_one_name_in_files_of_one_kind_is_one_user(kinds: tuple[str, str], plan:
     assert carried(tmp_path, plan, files) == [1, 2, 0, 0]
 
 
+FILLERS = "\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters that show nothing
 SPELLINGS = ["7.0", "7.", "007", "+7", "7 ", " 7", "7\t", "7\N{NO-BREAK SPACE}", "7\v", "7\x85", "7\u200b", "\ufeff7"]
+SPELLINGS += [f"7{mark}" for mark in "\u200e\u202c\u00ad\u2061\u034f\u180f\ufe0f\u115f\u3164\x1b"]
 
 
 @pytest.mark.sampled(3)
@@ -136,6 +140,28 @@ def test_any_writing_is_a_name_when_it_is_the_only_one(text: str, plan: Plan, tm
     files = [csv(tmp_path, *((text, day) for _, day in events)) for events in (FIRST, LATER)]
     assert carried(tmp_path, plan, files) == [1, 1, 0, 0]
     refused(tmp_path, plan, [csv(tmp_path, ("7", 5))] * 3)
+
+
+def test_zero_has_no_sign(plan: Plan, tmp_path: Path) -> None:
+    refused(tmp_path, plan, [csv(tmp_path, ("0", 1)), csv(tmp_path, ("-0", 3))])
+
+
+def test_what_nobody_sees_tells_no_users_apart() -> None:
+    """All of Unicode that is a blank or a mark of format; NUL is in no text, and tags tell one flag from another."""
+    unseen = {chr(code) for code in range(1, 0x110000) if category(chr(code)) in {"Zs", "Zl", "Zp", "Cf", "Cc"}}
+    assert unseen - {chr(code) for code in range(0xE0020, 0xE0080)} <= set(BLANKS)
+    assert not any(category(mark)[0] in "PSN" or mark.isalnum() for mark in set(BLANKS) - set(FILLERS))
+
+
+@pytest.mark.parametrize(("header", "says"), [("who,t", "there is no column `u`"), ("u,u,t", "several columns `u`")])
+def test_a_column_that_is_missing_is_named_in_continued_runs_too(
+    header: str, says: str, plan: Plan, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{header}\n{'a,' * header.count(',')}2020-01-01\n")
+    with pytest.raises(DataError, match=says) as error:
+        carried(tmp_path, plan, [path])
+    assert error.value.code == "E0811"
 
 
 def test_other_texts_are_other_users(plan: Plan, tmp_path: Path) -> None:
@@ -183,3 +209,14 @@ def test_cells_too_are_compared_as_text_of_one_meaning(kind: str, plan: Plan, tm
     with pytest.raises(DataError) as caught:
         read_events(path, celled, steps=1)
     assert caught.value.code == "E0867"
+
+
+@pytest.mark.parametrize(("per_step", "counted"), [(1, 1), (2, 2)])
+def test_the_same_row_twice_is_one_event_where_the_last_says_the_cell_and_else_two(
+    per_step: int, counted: int, tmp_path: Path
+) -> None:
+    """As the reference of the language says."""
+    text = POLICY.replace("at_most(2 steps,", f"at_most(2 steps, per_step = {per_step},")
+    (tmp_path / "visits.policy").write_text(text)
+    plan = compile_policy(tmp_path / "visits.policy").plan
+    assert read_events(csv(tmp_path, ("a", 1), ("a", 1)), plan, steps=1).counts["there"].tolist() == [[counted]]

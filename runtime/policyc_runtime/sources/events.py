@@ -125,22 +125,32 @@ def _refuse_counts(table: InputTable, plan: Plan) -> None:
         )
 
 
+def _wanted(plan: Plan) -> tuple[str, ...]:
+    """The columns that a plan reads."""
+    stream = plan.stream
+    cells = (stream.cell.column,) if stream.cell else ()
+    return stream.user_column, stream.time_column, *cells, *(query.column for _, query in sum_columns(plan))
+
+
+def users_of(table: InputTable, plan: Plan) -> tuple[str, str]:
+    """How SQL says the column of users, and what they are told by, as a word.
+
+    Raises:
+        DataError: there is no such column, or several, or its values name no users.
+    """
+    _refuse_counts(table, plan)
+    user = table.column(plan.stream.user_column, "user", _wanted(plan))
+    return user, named_by(table, plan.stream.user_column)
+
+
 def _load(session: Session, table: InputTable, plan: Plan) -> None:
     """`event` in the file's order: moment (microseconds), person, code (index into the states).
 
     A Parquet file is read as often as it is asked for, column by column; of others that is dear, and rows are copied.
     """
     stream, dialect = plan.stream, session.dialect
-    sums = sum_columns(plan)
-    wanted = (
-        stream.user_column,
-        stream.time_column,
-        *((stream.cell.column,) if stream.cell else ()),
-        *(query.column for _, query in sums),
-    )
-    _refuse_counts(table, plan)
-    user = table.column(stream.user_column, "user", wanted)
-    named_by(table, stream.user_column)
+    sums, wanted = sum_columns(plan), _wanted(plan)
+    user, _ = users_of(table, plan)
     time = table.column(stream.time_column, "time", wanted)
     others, code, cells = f"{dialect.user(user)} AS person", "0", ""
     if stream.cell:

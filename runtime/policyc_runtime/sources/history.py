@@ -35,11 +35,11 @@ from policyc_runtime.sources.count_rows import Gaps, MissingCountsError
 from policyc_runtime.sources.counts import read_counts
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.engines.session import DuckDBSession
-from policyc_runtime.sources.events import count_events, load_events
+from policyc_runtime.sources.events import count_events, load_events, users_of
 from policyc_runtime.sources.faults import other_rows, unusable_history
 from policyc_runtime.sources.kept_users import KEPT_USERS, KeptUsers
 from policyc_runtime.sources.memory import Rows
-from policyc_runtime.sources.names import named_by, other_names
+from policyc_runtime.sources.names import other_names
 from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import CountDigests, StepCounts, check_steps
 from policyc_runtime.sources.tables import connect, open_table, reading
@@ -172,9 +172,9 @@ class History:
         connection = connect(spill)
         try:
             with open_table(connection, path) as table, reading(table.path):
-                names = named_by(table, plan.stream.user_column)
                 if COUNTS in self._meta:
                     raise other_rows(table.path, "ready counts", "events")
+                _, names = users_of(table, plan)
                 if self._meta.get("names", names) != names:
                     raise other_names(table.path, self._meta["names"], names)
                 self._set("names", names)

@@ -23,11 +23,15 @@ NAMED_BY = {
 }
 CELL_TYPES = {*NAMED_BY, "BOOLEAN", "DATE"}
 NUMBER = r"^\+?(-?)0*([0-9]+)(\.0*)?$"
-BLANKS = (  # white space of Unicode, and what no reader sees
-    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\u00a0\u1680\u180e"
-    + "".join(map(chr, range(0x2000, 0x200E)))
-    + "\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
+ZERO = r"^-(0)$"
+UNSEEN = (  # controls, white space of Unicode, and what no reader sees; not what tells one flag from another
+    *((1, 0x20), (0x7F, 0xA0), (0xAD, 0xAD), (0x34F, 0x34F), (0x600, 0x605), (0x61C, 0x61C), (0x6DD, 0x6DD)),
+    *((0x70F, 0x70F), (0x890, 0x891), (0x8E2, 0x8E2), (0x115F, 0x1160), (0x1680, 0x1680), (0x17B4, 0x17B5)),
+    *((0x180B, 0x180F), (0x2000, 0x200F), (0x2028, 0x202F), (0x205F, 0x206F), (0x3000, 0x3000), (0x3164, 0x3164)),
+    *((0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB), (0x110BD, 0x110BD), (0x110CD, 0x110CD)),
+    *((0x13430, 0x1343F), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0001, 0xE0001), (0xE0100, 0xE01EF)),
 )
+BLANKS = "".join(chr(code) for first, last in UNSEEN for code in range(first, last + 1))
 
 
 def named_by(table: InputTable, column: str) -> str:
@@ -76,7 +80,7 @@ def other_names(path: Place, known: str, found: str) -> DataError:
 
 def folded(name: str, dialect: Dialect = DUCKDB) -> str:
     """SQL for what a name says, however it is written; `name` is SQL for a text."""
-    return dialect.replaced(dialect.trimmed(name, BLANKS), NUMBER, 2)
+    return dialect.replaced(dialect.replaced(dialect.trimmed(name, BLANKS), NUMBER, 2), ZERO, 1)
 
 
 def written_twice(path: Place, row: int, elsewhere: str) -> DataError:
@@ -85,7 +89,7 @@ def written_twice(path: Place, row: int, elsewhere: str) -> DataError:
         "E0867",
         "the user's name is written in another way than " + elsewhere,
         where=place_of(path, row),
-        because="the names differ only in blanks at their ends, or in how one whole number is written (`7`, `007`, "
-        "`7.0`); one user under two names takes part twice as often as is promised",
+        because="the names differ only in blanks or unseen marks at their ends, or in how one whole number is written "
+        "(`7`, `007`, `7.0`); one user under two names takes part twice as often as is promised",
         help="write every user in one way in every file; if they are two users, give them names that differ in more",
     )
