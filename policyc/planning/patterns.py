@@ -8,10 +8,12 @@ compared, the one that is chosen.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.largest import largest
 from policyc.planning.leakage.inheritance import audited_stationary_leakage
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.optimal import least_noise
@@ -23,7 +25,6 @@ from policyc.planning.schedules import (
     Run,
     ScheduleError,
     accepted,
-    largest,
     spare,
     stationary_leakage,
 )
@@ -36,7 +37,7 @@ SHORT = 120  # releases with which a longer horizon is tried first
 FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
 _ROOM = 1e-9  # by which budgets are scaled beyond the part of the promise that they leak too much, or leave
-_UNSPENT, _NEARER = 1e-6, 4  # of the promise what may be left; and how often the chord is followed to it
+_UNSPENT = 1e-6  # of the promise what may be left
 NEAR = 0.95  # a factor so near 1 changes the shape of the budgets no more
 MOST_RESCALED = 4  # times that budgets are solved for again because windows bind
 
@@ -84,7 +85,7 @@ def allocate_sparse(
 
 def _endless(promise: Promise, groups: Sequence[Group], every: int) -> Allocation:
     def runs(less: Promise) -> list[Run]:
-        epsilon = largest(lambda e: _left(e, every, less, groups), 0.0, less.nats)
+        epsilon = largest(lambda e: _left(e, every, less, groups), 0.0, less.nats, less.nats)
         if epsilon <= 0:
             raise ScheduleError("leakage grows without end at every constant budget")
         return [Run(epsilon, None, every)]
@@ -205,32 +206,14 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> l
     def times(factor: float) -> list[Run]:
         return [Run(run.epsilon * factor, run.steps, run.period) for run in runs]
 
+    @cache
     def left(factor: float) -> float:
         return spare(times(factor), promise, groups)
 
-    if max(window for _, window in promise.limits) > 1:
-        return times(largest(left, 0.0, 1 / NEAR))
-    low = high = 1.0
+    windows = max(window for _, window in promise.limits) > 1
     unspent = left(1.0) / promise.nats
     if 0 <= unspent <= _UNSPENT:
         return list(runs)
-    if unspent > 0:
-        high = (1 + _ROOM) / (1 - unspent)  # leakage rises about in proportion to budgets, or a little faster
-        over = -left(high) / promise.nats
-        if over <= 0:
-            return times(high)
-    else:
-        over = -unspent
-        low = 1 - over - _ROOM
-        if low <= 0 or (unspent := left(low) / promise.nats) < 0:
-            return times(largest(left, 0.0, 1.0))
-    for _ in range(_NEARER):
-        if unspent <= _UNSPENT:
-            return times(low)
-        between = low + (high - low) * unspent / (unspent + over) * (1 - _ROOM)
-        found = left(between) / promise.nats
-        if found >= 0:
-            low, unspent = between, found
-        else:
-            high, over = between, -found
-    return times(largest(left, low, high))  # as where all that leaks beyond the promise is taken to be passed on
+    # Leakage rises about in proportion to budgets, or a little faster; with windows it may be another that binds.
+    high = 1 / NEAR if windows else max(1.0, (1 + _ROOM) / (1 - unspent))
+    return times(largest(left, 1.0 if unspent > 0 else 0.0, high, promise.nats, unspent=_UNSPENT))

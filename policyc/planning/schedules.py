@@ -15,6 +15,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.largest import NEAR, largest
 from policyc.planning.leakage.gaps import FINE, MANY
 from policyc.planning.leakage.inheritance import (
     audited_group,
@@ -35,9 +36,6 @@ Floats = NDArray[np.float64]
 
 SMALLEST_SLACK = 2e-13
 LARGEST_SLACK = 1e-3
-ROOT = 1e-14  # relative width at which a root is found
-NEAR = 1 + 1e-9
-FAR = 1e3  # nats; stands for infinity
 
 
 @dataclass(frozen=True)
@@ -174,9 +172,10 @@ def _raised_ends(promise: Promise, epsilon: float, steps: int, groups: Sequence[
     def raised(share: float) -> list[Run]:
         return runs(middle + share * (first - middle), middle + share * (last - middle))
 
-    first = max(middle, largest(lambda top: spare(runs(top, middle), promise, groups), middle, promise.nats))
-    last = max(middle, largest(lambda top: spare(runs(middle, top), promise, groups), middle, promise.nats))
-    return raised(largest(lambda share: spare(raised(share), promise, groups), 0.0, 1.0))
+    nats = promise.nats
+    first = max(middle, largest(lambda top: spare(runs(top, middle), promise, groups), middle, nats, nats))
+    last = max(middle, largest(lambda top: spare(runs(middle, top), promise, groups), middle, nats, nats))
+    return raised(largest(lambda share: spare(raised(share), promise, groups), 0.0, 1.0, nats))
 
 
 def stationary_leakage(epsilon: float, group: Group, every: int = 1, most: float = math.inf) -> tuple[float, float]:
@@ -199,7 +198,7 @@ def _endless_budget(promise: Promise, groups: Sequence[Group]) -> float:
         sides = [sum(stationary_leakage(epsilon, group, most=promise.nats)) for group in groups]
         return min(nats - (max(sides) + (window - 2) * epsilon) for nats, window in promise.limits)
 
-    return largest(left, 0.0, promise.nats)
+    return largest(left, 0.0, promise.nats, promise.nats)
 
 
 def _level_budget(promise: Promise, horizon: int, groups: Sequence[Group]) -> float:
@@ -208,7 +207,7 @@ def _level_budget(promise: Promise, horizon: int, groups: Sequence[Group]) -> fl
     def left(epsilon: float) -> float:
         return spare([Run(epsilon, horizon)], promise, groups)
 
-    return largest(left, _endless_budget(promise, groups), promise.nats)
+    return largest(left, _endless_budget(promise, groups), promise.nats, promise.nats)
 
 
 def expand(runs: Iterable[Run]) -> NDArray[np.float64]:
@@ -253,30 +252,6 @@ def _along(
             return budgets, sides
     reach = max(width, *lags, *(run.period for run in runs))
     return along(patterns, reach, losses, lambda some: find(some, losses, lags))
-
-
-def largest(left: Callable[[float], float], low: float, high: float) -> float:
-    """The largest argument in [low, high] at which something is left, for a falling `left`; always on the safe side.
-
-    0 when there is none above 0.
-    """
-    from scipy.optimize import brentq  # start-up: plans whose budgets are named need none
-
-    if left(high) >= 0:
-        return high
-    if low > 0 and left(low) < 0:
-        low = 0.0
-    elif low > 0 and low * NEAR < high and left(low * NEAR) < 0:
-        return low  # near enough
-    # No supremum is an infinite shortage: finite for the root finder, whose steps then are bisections.
-    found = brentq(lambda x: max(left(x), -FAR) if x > 0 else FAR, low, high, xtol=ROOT * high, rtol=ROOT, maxiter=200)
-    step = ROOT
-    while found > 0 and left(found) < 0:
-        found *= 1 - step
-        step *= 2
-        if step > 0.5:
-            return 0.0
-    return float(found)
 
 
 def accepted(

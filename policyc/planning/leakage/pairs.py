@@ -22,6 +22,7 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.largest import largest
 from policyc.planning.leakage.best_outputs import PATIENCE, Rough, told
 from policyc_check.plan.claims import PairBounds
 from policyc_check.steps.chains import Chain
@@ -130,14 +131,12 @@ def largest_budget(chain: Chain, alpha: float, steps: int | None = None) -> Sett
 @lru_cache(maxsize=64)
 def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -> tuple[float, tuple[bytes, bytes]]:
     """Of a plan, whose schedules ask for the same, and about what is inherited from both sides; 0 for none."""
-    from scipy.optimize import brentq  # start-up: most plans need none
-
     laws = [_matrix(side) for side in (backward, forward)]
     known: list[tuple[float, Floats]] = []  # by logarithms of budgets what both sides tell, (2, n, n)
 
     @cache  # ends of an interval are asked for again, and what is near then is another
-    def beyond(log_budget: float) -> float:
-        epsilon, near = math.exp(log_budget), None
+    def left(epsilon: float) -> float:
+        log_budget, near = math.log(epsilon), None
         if known:
             (earlier, less), (latest, more) = (known * 2)[-2:]
             slope = (more - less) / (latest - earlier) if latest != earlier else more
@@ -149,17 +148,16 @@ def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -
             ]
         )
         total = epsilon + float(found.sum(axis=0).max())
-        if not math.isfinite(total):
-            return math.log(8.0)
-        known.append((log_budget, found))
-        return math.log(total / alpha)
+        if math.isfinite(total):
+            known.append((log_budget, found))
+        return alpha - total
 
-    low, high = math.log(alpha) - math.log(1e6), math.log(alpha)
-    if (over := beyond(low)) > 0:
+    low = alpha / 1e6
+    if left(low) < 0:
         return 0.0, (b"", b"")
-    if (ahead := low - over) < high:  # where it would be if leakage grew as budgets do
-        low, high = (low, ahead) if beyond(ahead) > 0 else (ahead, high)
-    epsilon = math.exp(brentq(beyond, low, high, xtol=_FOUND)) * (1 - 2 * _FOUND)
+    ahead = min(alpha, low * alpha / (alpha - left(low)))  # where it would be if leakage grew as budgets do
+    low, high = (low, ahead) if left(ahead) < 0 else (ahead, alpha)
+    epsilon = largest(left, low, high, alpha, unspent=_FOUND) * (1 - 2 * _FOUND)
     return epsilon, (known[-1][1][0].tobytes(), known[-1][1][1].tobytes())
 
 

@@ -23,6 +23,7 @@ from policyc.planning.leakage.losses import LossesLike, as_losses
 from policyc.planning.leakage.one_side import Told, inherited, told_together
 from policyc.planning.leakage.repeats import patterns
 from policyc_check.runs import Runs, enough
+from policyc_check.steps.budgets import window_sums
 
 Floats = NDArray[np.float64]
 Lags = int | Sequence[int]
@@ -123,8 +124,7 @@ def window_leakage(
     after = _posterior(budgets, forward, lags)
     if width == 1:
         return before + budgets + after
-    within = np.array([math.fsum(budgets[t : t + width]) for t in range(len(budgets) - width + 1)])
-    return np.asarray(before[: len(within)] + within + after[width - 1 :])
+    return np.asarray(before[: len(before) - width + 1] + window_sums(budgets, width) + after[width - 1 :])
 
 
 def both_sides(
@@ -170,8 +170,7 @@ def largest_of(budgets: Floats, sides: tuple[Floats, Floats], width: int) -> flo
         return float((before + budgets + after).max())
     steps = enough([Runs(patterns(column)) for column in (budgets, before, after)], width)
     before, budgets, after = before[steps], budgets[steps], after[steps]
-    within = [math.fsum(budgets[t : t + width].tolist()) for t in range(len(steps) - width + 1)]
-    return float((before[: len(within)] + within + after[width - 1 :]).max())
+    return float((before[: len(steps) - width + 1] + window_sums(budgets, width) + after[width - 1 :]).max())
 
 
 def supremum(epsilon: float, matrices: LossesLike, lags: Lags = 1, most: float = math.inf) -> float:
