@@ -20,7 +20,7 @@ from policyc.cli.arguments import AccountOption, LedgerOption, PlanDirectory
 
 if TYPE_CHECKING:
     from policyc_runtime.account_bound import Standing
-    from policyc_runtime.follow.follower import Followed
+    from policyc_runtime.follow.follower import Followed, Options
     from policyc_runtime.follow.sinks import Sink
     from policyc_runtime.follow.source import Source
     from policyc_runtime.follow.timetable import Timetable
@@ -87,6 +87,9 @@ def follow(
     policyc follow visits.plan --input - --output - --lateness 30s
     policyc follow visits.plan --input kafka://broker:9092/seen --output kafka://broker:9092/visits
     """
+    stopped: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):  # first: what is asked of it while all is read is heard, too
+        signal.signal(number, lambda got, _: stopped.append(got))
     from policyc.emit import require_signed, require_unchanged
     from policyc_runtime.follow.clock import MachineClock
     from policyc_runtime.follow.follower import Follower, Options, require_followable
@@ -98,16 +101,13 @@ def follow(
     require_unchanged(directory, plan)
     require_signed(directory, plan)
     require_followable(plan)
-    metrics = _metrics_file(metrics, outputs)
     late = usual_lateness(plan) if lateness is None else _duration("--lateness", lateness)
     waits = _duration("--pause", pause)
     if waits == 0:
         said = "without a pause values would be out when counting is done, and that moment tells how much came"
         raise typer.BadParameter(said, param_hint="--pause")
     options = Options(ledger or directory / LEDGER, directory / PIN, account, start, late, waits)
-    stopped: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda got, _: stopped.append(got))
+    metrics = _metrics_file(metrics, _output_files(plan, outputs, options), options)
     if source != "-" and source in outputs:
         raise typer.BadParameter("events come from this topic: values would be among them", param_hint="--output")
     with ExitStack() as stack:
@@ -155,22 +155,27 @@ def _source(name: str, properties: Mapping[str, str]) -> Source:
 
 
 def _require_other_topics(source: str, outputs: list[str], properties: Mapping[str, str]) -> None:
-    """Nothing when values go to no topic that events come from, by whatever brokers it is named."""
-    if not source.startswith(KAFKA):
+    """Nothing when values go to no topic that events come from, and to none twice, by whatever brokers it is named."""
+    named = [name for name in outputs if name.startswith(KAFKA)]
+    if not named or (len(named) == 1 and not source.startswith(KAFKA)):
         return
     from policyc_runtime.follow.kafka import Topic, one_topic
 
-    events = Topic.of(source, properties)
-    for name in outputs:
-        if name.startswith(KAFKA) and one_topic(events, Topic.of(name, properties)):
+    events = Topic.of(source, properties) if source.startswith(KAFKA) else None
+    topics = [Topic.of(name, properties) for name in named]
+    for number, (name, topic) in enumerate(zip(named, topics, strict=True)):
+        if events is not None and one_topic(events, topic):
             said = f"{name} is the topic that events come from: values would be among them"
+            raise typer.BadParameter(said, param_hint="--output")
+        if any(one_topic(other, topic) for other in topics[:number]):
+            said = f"{name} is a topic that is named already: values would stand there twice"
             raise typer.BadParameter(said, param_hint="--output")
 
 
 def _sinks(names: list[str], properties: Mapping[str, str], stopping: Callable[[], bool]) -> Iterator[Sink]:
     from policyc_runtime.follow.sinks import FileSink, StandardOutput
 
-    files = [name for name in names if name != "-" and not name.startswith(KAFKA)]
+    files = [name for name in names if _is_file(name)]
     if len(files) > 1 or len(set(names)) < len(names):
         raise typer.BadParameter("values go to one file at most, and to every other place once", param_hint="--output")
     for name in names:
@@ -184,7 +189,7 @@ def _sinks(names: list[str], properties: Mapping[str, str], stopping: Callable[[
         else:
             if name == "-":
                 _require_open(sys.stdout, "--output", os.O_RDONLY)
-            yield StandardOutput() if name == "-" else FileSink(name)
+            yield StandardOutput(stopping=stopping) if name == "-" else FileSink(name)
 
 
 def _require_open(stream: TextIO | None, option: str, never: int) -> None:
@@ -196,19 +201,38 @@ def _require_open(stream: TextIO | None, option: str, never: int) -> None:
         raise typer.BadParameter("`-` is closed here: nothing is read from it or written to it", param_hint=option)
 
 
-def _metrics_file(name: Path | None, outputs: list[str]) -> Path | None:
-    """The file that a name means; what is there may be written over: metrics or nothing, and no output."""
+def _output_files(plan: Plan, outputs: list[str], options: Options) -> list[Path]:
+    """The files that values go to, none of which is the ledger's."""
+    from policyc_runtime.output_place import output_paths, require_beside
+
+    named = [*(one.name for one in plan.releases), *(one.name for one in plan.made)]
+    files = [file for out in outputs if _is_file(out) for file in output_paths(named, out).values()]
+    require_beside(files, options.ledger, options.pin)
+    return files
+
+
+def _is_file(output: str) -> bool:
+    return output != "-" and not output.startswith(KAFKA)
+
+
+def _metrics_file(name: Path | None, outputs: list[Path], options: Options) -> Path | None:
+    """The file that a name means; what is there may be written over: metrics or nothing, no output and no ledger."""
+    from policyc_check.errors import KernelError
     from policyc_check.files import read_ordinary
     from policyc_runtime.files import followed
     from policyc_runtime.follow.metrics import FIRST
+    from policyc_runtime.output_place import require_beside
 
     if name is None:
         return None
     try:
         file = followed(name)
-        if file in {followed(Path(out)) for out in outputs if out != "-" and not out.startswith(KAFKA)}:
+        if file.resolve() in {followed(out).resolve() for out in outputs}:
             raise typer.BadParameter("values go to this file: name another", param_hint="--metrics")
+        require_beside([file], options.ledger, options.pin)
         there = read_ordinary(file) if file.exists() else b""
+    except KernelError as error:
+        raise typer.BadParameter(f"{error.because}: name another", param_hint="--metrics") from None
     except OSError as error:
         raise typer.BadParameter(f"{error.strerror}: name another", param_hint="--metrics") from None
     if there and not there.startswith(FIRST):
@@ -294,7 +318,7 @@ def _say(
         if times.pause < SHORT:
             said = "reading and counting may take longer than the pause, which tells that so much came"
             _tell(f"warning: {said}: let `--pause` be longer than the busiest step takes")
-        if waiting := times.closed(now) - done:
+        if (waiting := times.closed(now) - done) > 0:  # less where a clock was set back, or steps close later now
             _tell(_overdue(waiting, done))
         return
     last, later = followed.stop - 1, (followed.published - followed.closed) / 1e6

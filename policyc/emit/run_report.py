@@ -21,7 +21,7 @@ from policyc.emit.numbers import about, grouped
 from policyc.emit.signatures import CERTIFICATE
 from policyc.emit.stored_files import content_of
 from policyc_check.errors import KernelError
-from policyc_runtime.files import write_together
+from policyc_runtime.files import is_no_file, write_together
 from policyc_runtime.noise_tails import error_bounds
 from policyc_runtime.output_place import output_paths, require_writable, unwritable
 from policyc_runtime.plan import Plan
@@ -183,7 +183,7 @@ def require_places(plan: Plan, output: str) -> None:
 def _require_own(output: Path) -> None:
     for path in report_paths(output):
         require_writable(path)
-        if path.is_dir() or (path.exists() and not _is_report(path)):
+        if path.is_dir() or is_no_file(path) or (path.exists() and not _is_report(path)):
             raise unwritable(
                 path,
                 "a directory is there" if path.is_dir() else "another file is there, which is no report",

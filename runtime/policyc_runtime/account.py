@@ -40,6 +40,7 @@ from policyc_runtime.account_file import (
 )
 from policyc_runtime.account_reader import AccountReader, account_plan
 from policyc_runtime.errors import AccountError
+from policyc_runtime.files import is_no_file, journal_file
 from policyc_runtime.ledger_file import recovered
 from policyc_runtime.ledger_seal import State
 
@@ -80,6 +81,8 @@ class Account(AccountReader):
             remedy = "name the account's file, or restore it from a copy; where no plan was ever entered, begin one: "
             remedy += "`policyc account new FILE --dataset NAME --promise ...`"
             raise unusable(file, "there is no account here", remedy)
+        if is_no_file(journal := journal_file(file)):
+            raise unusable(journal, "it is a pipe, a socket or a device, and no file", "move it away, then run again")
         with guarded(file), tempfile.TemporaryDirectory() as folder:
             if to_write:
                 return cls._looked_at(file, connect(file, "rw"))

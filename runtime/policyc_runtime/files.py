@@ -49,6 +49,16 @@ def followed(path: Path) -> Path:
         raise OSError(errno.ELOOP, "it is a link to itself", str(path)) from None
 
 
+def journal_file(database: Path) -> Path:
+    """Where sqlite keeps what a transaction may have to undo."""
+    return Path(f"{database}-journal")
+
+
+def is_no_file(path: Path) -> bool:
+    """Whether a pipe, a socket or a device is there: whoever opens it may wait without end."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 @contextmanager
 def draft(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """A new file beside another, gone at the end of the block unless `place` put it there.

@@ -54,6 +54,7 @@ from policyc_runtime.ledger_seal import (
     not_as_left,
     read_seal,
 )
+from policyc_runtime.output_place import require_beside
 from policyc_runtime.plan import Plan
 
 PIECE = 4096  # entries that are made and added at a time
@@ -99,12 +100,13 @@ class Ledger(LedgerReader):
         Raises:
             LedgerError: lost, busy, damaged, altered, an older copy, of another plan, or the plan has another one.
         """
-        file = Path(path)
+        file, written = Path(path), [Path(place) for place in outputs]
         require_files(file, pin)
+        require_beside(written, file, pin)
         own = file if pin is None else pin.with_name(LEDGER)
         if _whole(own) != _whole(file) and (left := left_beside(own)) is not None:
             raise another_ledger(file, own) if own.exists() else lost(own, left)
-        witness = left_of_entries(file, pin) or next((place for place in map(Path, outputs) if place.exists()), None)
+        witness = left_of_entries(file, pin) or next((place for place in written if place.exists()), None)
         if witness is not None and not (file.exists() and file.stat().st_size > 0):
             raise lost(file, witness)
         with guarded(file):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from policyc_check.plan.plan import canonical_json
 from policyc_runtime.errors import LedgerError, ReleaseError
-from policyc_runtime.files import is_full
-from policyc_runtime.ledger_private import private_files
+from policyc_runtime.files import is_full, is_no_file, journal_file
+from policyc_runtime.ledger_private import private_files, steps_file
 from policyc_runtime.ledger_seal import pin_file, seal_file
 from policyc_runtime.plan import Plan
 
@@ -44,7 +44,7 @@ CREATE TRIGGER meta_fixed BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'nothi
 STATEMENTS = tuple(
     text.replace("\0", ";").strip() for text in SCHEMA.replace("; END", "\0 END").split(";\n") if text.strip()
 )
-ROOM = "check the directory, its rights and space, then run again"
+ROOM = "check the directory, its rights and space, and the limit on the size of files (`ulimit -f`), then run again"
 RESTORE = "restore the file from a copy; never start a new ledger for steps that were published"
 
 
@@ -56,10 +56,10 @@ def connect(uri: str) -> sqlite3.Connection:
 def recovered(path: Path, folder: str) -> Path:
     """A copy of a ledger whose run was killed while it wrote, with what it had begun undone."""
     copy = Path(folder) / path.name
-    journal = Path(f"{path}-journal")
+    journal = journal_file(path)
     if not journal.exists():
         return path
-    shutil.copyfile(journal, f"{copy}-journal")
+    shutil.copyfile(journal, journal_file(copy))
     shutil.copyfile(path, copy)
     connection = connect(copy.absolute().as_uri() + "?mode=rw")
     try:
@@ -117,8 +117,9 @@ def require_files(path: Path, pin: Path | None = None) -> None:
         LedgerError: E0820, one of them is something else.
     """
     with guarded(path):
-        for place in (path, seal_file(path), pin or pin_file(path), *private_files(path)):
-            if place is not None and place.exists() and not place.is_file() and not place.is_dir():
+        journals = map(journal_file, (path, steps_file(path)))
+        for place in (path, seal_file(path), pin or pin_file(path), *journals, *private_files(path)):
+            if place is not None and is_no_file(place):
                 raise damaged(place, "it is a pipe, a socket or a device, and no file", RESTORE)
         for place in private_files(path):
             if place.is_dir() or (place.is_symlink() and not place.exists()):

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc_runtime.errors import DataError, ReleaseError
-from policyc_runtime.files import followed
+from policyc_runtime.files import followed, journal_file
+from policyc_runtime.ledger_private import key_file
+from policyc_runtime.ledger_seal import pin_file, seal_file
 from policyc_runtime.sources.tables import connect, open_table, require_here
 
 if TYPE_CHECKING:
@@ -109,6 +111,22 @@ def require_own(path: Path, column: str | None, *, simulated: bool = False, made
             because=f"a {'simulation' if simulated else 'run'} writes over its own releases only",
             help="choose another name for the output",
         )
+
+
+def require_beside(places: Iterable[Path], ledger: Path, pin: Path | None) -> None:
+    """Nothing when files can be written without taking the place of a ledger, or of what is kept with it.
+
+    Raises:
+        ReleaseError: one of them is the ledger, its seal, pin or journal, or lies among its private files.
+    """
+    private = key_file(ledger).parent.resolve()
+    own = {
+        file.resolve() for file in (ledger, seal_file(ledger), pin or pin_file(ledger), journal_file(ledger)) if file
+    }
+    for place in places:
+        target = followed(place).resolve()
+        if target in own or target.parent == private:
+            raise unwritable(place, "the ledger is kept there, with its seal, its pin and `private/`", "name another")
 
 
 def require_writable(path: Path) -> None:

@@ -370,6 +370,16 @@ def test_a_withdrawn_request_decides_nothing(city: Path) -> None:
     assert policyc(city, "account", "verify", "city.account").returncode == 0
 
 
+def test_a_pipe_in_place_of_its_journal_is_not_waited_for(city: Path) -> None:
+    policyc(city, "compile", "first.policy", "--account", "city.account")
+    os.mkfifo(city / "city.account-journal")
+    for refused in (run(city, "first", "--account", "city.account"), policyc(city, "account", "show", "city.account")):
+        assert (refused.returncode, "error[E0890]" in refused.stderr) == (1, True)
+        assert "city.account-journal" in refused.stderr
+        assert "it is a pipe, a socket or a device" in refused.stderr
+    assert not (city / "first.csv").exists()
+
+
 def test_an_account_that_is_gone_is_not_begun_again(city: Path) -> None:
     """A new one would have everything left."""
     policyc(city, "compile", "first.policy", "--account", "city.account")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -112,6 +113,11 @@ def test_other_files_are_not_written_over(ran, tmp_path):
     (folder / "parked.report.json").mkdir()
     done = policyc("report", "fleet.plan", "--release", "parked.csv", "--quick", cwd=folder)
     assert (done.returncode, "error[E0826]" in done.stderr, "a directory is there" in done.stderr) == (1, True, True)
+    assert (folder / "parked.report.html").read_bytes() == before
+    (folder / "parked.report.json").rmdir()
+    os.mkfifo(folder / "parked.report.json")  # nobody writes to it: whoever opens it waits without end
+    done = policyc("report", "fleet.plan", "--release", "parked.csv", "--quick", cwd=folder)
+    assert (done.returncode, "which is no report" in done.stderr) == (1, True)
     assert (folder / "parked.report.html").read_bytes() == before
 
 

@@ -21,9 +21,11 @@ from plans import make_counts, make_plan
 
 from policyc_check.claims import Claim
 from policyc_runtime import file_identity, ledger_seal
-from policyc_runtime.errors import LedgerError
+from policyc_runtime.errors import LedgerError, ReleaseError
+from policyc_runtime.files import journal_file
+from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims
-from policyc_runtime.ledger_private import checkpoint_file, key_file, private_files
+from policyc_runtime.ledger_private import PRIVATE, checkpoint_file, key_file, private_files, steps_file
 from policyc_runtime.ledger_seal import PIN, Seal, read_seal, seal_file
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import load_plan
@@ -159,9 +161,10 @@ PLACES = [
     lambda path: path.with_name(PIN),
     *(lambda p, i=i: private_files(p)[i] for i in range(5)),
 ]
+JOURNALS = [journal_file, lambda path: journal_file(steps_file(path))]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [*PLACES, *JOURNALS])
 def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(place: Callable[[Path], Path], tmp_path: Path) -> None:
     """Of the ledger and all that lies beside it: nothing is drawn, and `verify` ends, too."""
     path, pin = tmp_path / "ledger.sqlite", tmp_path / PIN
@@ -174,6 +177,21 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(place: Callable
         assert (caught.value.code, caught.value.where) == ("E0820", str(place(path)))
     (claim,) = ledger_claims(PLAN, path, pin)
     assert (claim.holds, claim.code, claim.where) == (False, "E0820", str(place(path)))
+
+
+@pytest.mark.parametrize("place", [*PLACES[:4], *JOURNALS[:1], lambda path: path.parent / PRIVATE / "any.csv"])
+def test_values_do_not_go_where_a_ledger_is_kept(place: Callable[[Path], Path], tmp_path: Path) -> None:
+    """Before it is begun and after; said of the output, and nothing is drawn or written."""
+    path, pin = tmp_path / "l.csv", tmp_path / PIN
+    output = tmp_path / "o.csv"
+    for begun in (False, True):
+        if begun:
+            release(PLAN, make_counts(3), path, pin=pin, output=output)
+        before = sorted(file for file in tmp_path.rglob("*") if file.is_file())
+        with pytest.raises(ReleaseError) as caught:
+            Ledger.open(path, PLAN, outputs=[output, place(path)], pin=pin)
+        assert (caught.value.code, caught.value.where) == ("E0826", str(place(path)))
+        assert before == sorted(file for file in tmp_path.rglob("*") if file.is_file())
 
 
 @pytest.mark.parametrize(

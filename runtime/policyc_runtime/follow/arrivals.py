@@ -1,16 +1,19 @@
 """What was taken in of steps that are not released yet: private files beside the ledger, and how far each counts.
 
-A step's rows are appended to a CSV file of its own. How long the file is, where the source goes on, and which steps
-are closed stand in one sqlite file, changed in one transaction when the rows are on disk: whatever stands behind that
-length was never taken in, and is cut off at the next start. So a row with a position in its source is taken in once.
+A step's rows are appended to a CSV file of its own. How long the file is and its check value, where the source goes on,
+and which steps are closed stand in one sqlite file, changed in one transaction when the rows are on disk: whatever
+stands behind that length was never taken in, and is cut off at the next start. So a row with a position in its source
+is taken in once, and a file that was damaged since is found before it is counted.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +29,14 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-TABLES = {"length": "step INTEGER", "position": "source TEXT", "number": "name TEXT", "published": "sink TEXT"}
-COUNTS = {"length": "bytes", "position": "next", "number": "value", "published": "steps"}
+TABLES = {
+    "length": "step INTEGER",
+    "mark": "step INTEGER",
+    "position": "source TEXT",
+    "number": "name TEXT",
+    "published": "sink TEXT",
+}
+COUNTS = {"length": "bytes", "mark": "crc32", "position": "next", "number": "value", "published": "steps"}
 STATE = "state.sqlite"
 
 
@@ -53,7 +62,9 @@ class Arrivals:
             self._require_tables()
             (self._folder / STATE).chmod(PRIVATE_MODE)
             self._lengths = dict(self._found("SELECT step, bytes FROM length"))
+            self._marks = dict(self._found("SELECT step, crc32 FROM mark"))
             self._cut()
+            self._require_whole(self._lengths)
 
     def __enter__(self) -> Self:
         return self
@@ -90,15 +101,18 @@ class Arrivals:
         open_rows = {step: part for step, part in rows.items() if step >= closed}
         late = sum(len(part) for step, part in rows.items() if step < closed)
         with self._guarded():
-            lengths = {step: self._append(step, part) for step, part in open_rows.items()}
+            known = {step: self._append(step, part) for step, part in open_rows.items()}
+            lengths, marks = ({step: told[kind] for step, told in known.items()} for kind in (0, 1))
             with self._alone():
                 self._state.executemany("INSERT OR REPLACE INTO length VALUES (?, ?)", list(lengths.items()))
+                self._state.executemany("INSERT OR REPLACE INTO mark VALUES (?, ?)", list(marks.items()))
                 self._state.executemany("INSERT OR REPLACE INTO position VALUES (?, ?)", list(positions.items()))
                 taken = sum(map(len, open_rows.values()))
                 for name, more in (("taken", taken), ("late", late), ("unusable", unusable)):
                     if more:
                         self._set(name, self.number(name) + more)
         self._lengths |= lengths
+        self._marks |= marks
 
     def close_steps(self, steps: int) -> None:
         """The first so many steps are closed from now on."""
@@ -108,6 +122,8 @@ class Arrivals:
     def rows(self, steps: int) -> Path:
         """A CSV file of all rows of the first so many steps that are not forgotten."""
         known = sorted(step for step in self._lengths if step < steps)
+        with self._guarded():
+            self._require_whole(known)
         if len(known) == 1:
             return self._file(known[0])
         together = self._folder / "rows.csv"
@@ -131,27 +147,27 @@ class Arrivals:
             with self._alone():
                 for name, more in (("taken", -late), ("late", late)) if late else ():
                     self._set(name, self.number(name) + more)
-                self._state.execute("DELETE FROM length WHERE step < ?", (steps,))
+                for name in ("length", "mark"):
+                    self._state.execute(f"DELETE FROM {name} WHERE step < ?", (steps,))  # noqa: S608  as they stand here
             for step in [step for step in self._lengths if step < steps]:
                 self._file(step).unlink(missing_ok=True)
-                del self._lengths[step]
+                del self._lengths[step], self._marks[step]
             (self._folder / "rows.csv").unlink(missing_ok=True)
 
-    def _append(self, step: int, rows: Sequence[Fields]) -> int:
-        """Append rows on disk; the length of the file."""
+    def _append(self, step: int, rows: Sequence[Fields]) -> tuple[int, int]:
+        """Append rows on disk; the length of the file, and its check value."""
         file = self._file(step)
         new = step not in self._lengths
-        with os.fdopen(_private(file, os.O_APPEND), "a", encoding="utf-8", newline="") as out:
-            writer = csv.writer(out, lineterminator="\n")
-            if new:
-                writer.writerow(self._columns)
-            writer.writerows(rows)
+        added = b"" if not new else self._header
+        added += _written(rows)
+        with os.fdopen(_private(file, os.O_APPEND), "ab") as out:
+            out.write(added)
             out.flush()
             os.fsync(out.fileno())
             length = out.tell()
         if new:
             sync_directory(self._folder)
-        return length
+        return length, zlib.crc32(added, self._marks.get(step, 0))
 
     def _count(self, step: int) -> int:
         with self._file(step).open(encoding="utf-8", newline="") as rows:
@@ -159,11 +175,7 @@ class Arrivals:
 
     @property
     def _header(self) -> bytes:
-        import io
-
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(self._columns)
-        return text.getvalue().encode()
+        return _written([self._columns])
 
     @property
     def _rows(self) -> bool:
@@ -182,7 +194,8 @@ class Arrivals:
         """The tables, made together in a new state; refuses one of which some are gone, or hold no whole numbers."""
         tables = {name for (name,) in self._found("SELECT name FROM sqlite_master WHERE type = 'table'")}
         missing, held = TABLES.keys() - tables, TABLES.keys() & tables
-        if missing and (self._rows or any(self._found(f"SELECT 1 FROM {name} LIMIT 1") for name in held)):  # noqa: S608
+        known = missing - {"mark"}  # which earlier builds did not keep
+        if known and (self._rows or any(self._found(f"SELECT 1 FROM {name} LIMIT 1") for name in held)):  # noqa: S608
             raise self._unknown()  # else a start was killed
         with self._alone() if missing else nullcontext():
             for name in missing:
@@ -212,6 +225,17 @@ class Arrivals:
         if missing:
             reason = "the file is gone or shorter than it was; its step would be released without these rows"
             raise _unusable(missing[0], reason)
+
+    def _require_whole(self, steps: Iterable[int]) -> None:
+        """Refuses rows that are not as they were taken in; those of an earlier build are taken as they are."""
+        for step in steps:
+            with self._file(step).open("rb") as rows:
+                mark, left = 0, self._lengths[step]
+                while left and (piece := rows.read(min(left, 2**22))):
+                    mark, left = zlib.crc32(piece, mark), left - len(piece)
+            if self._marks.setdefault(step, mark) != mark:
+                reason = "the file was altered or damaged since; its step would be released with other rows than came"
+                raise _unusable(self._file(step), reason)
 
     def _file(self, step: int) -> Path:
         return self._folder / f"{step}.csv"
@@ -254,6 +278,13 @@ def _unusable(where: Path, because: str) -> LedgerError:
         because=because,
         help="restore the whole folder from a copy; or move it away, if these rows may be left out",
     )
+
+
+def _written(rows: Iterable[Sequence[object]]) -> bytes:
+    """Rows as lines of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
 
 
 def _holds(file: Path, length: int) -> bool:

@@ -2,7 +2,7 @@
 
 Values are made ready first and published at one moment. What was published and not noted is compared with what is to be
 published, not repeated: files are written whole from the ledger, and the end of a file that standard output leads to is
-read. In a pipe nobody can look; there the lines of one call may come twice, the same to the byte.
+read. In a pipe nobody can look; there the lines of one call may come twice, the same to the byte, and none is cut.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +21,10 @@ from policyc_runtime.output_place import OUTPUT, UNWRITABLE
 
 if TYPE_CHECKING:
     from policyc_runtime.published_values import Release
+
+
+PATIENCE = 0.5  # seconds: how soon a signal is answered while nobody reads
+FILE_PIECE = 2**20  # bytes
 
 
 class Sink(Protocol):
@@ -62,8 +66,10 @@ class StandardOutput:
 
     name = "-"
 
-    def __init__(self, descriptor: int = 1) -> None:
+    def __init__(self, descriptor: int = 1, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Args: `stopping` is asked while nobody reads, whether to end without a reader."""
         self._descriptor = descriptor
+        self._stopping = stopping
         self._text = b""
 
     def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:  # noqa: ARG002
@@ -73,26 +79,48 @@ class StandardOutput:
 
     def publish(self) -> None:
         """Write them; ReleaseError E0826 where nobody reads them, or there is no room."""
-        left = memoryview(self._text)
+        kind = os.fstat(self._descriptor).st_mode
         try:
-            while left:
-                with suppress(BlockingIOError):  # whoever reads may have made it so
-                    left = left[os.write(self._descriptor, left) :]
-                    continue
-                select.select([], [self._descriptor], [])
-            if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            for piece in _pieces(self._text, FILE_PIECE if stat.S_ISREG(kind) else select.PIPE_BUF):
+                left = memoryview(piece)
+                while left:
+                    if not select.select([], [self._descriptor], [], PATIENCE)[1]:
+                        self._go_on()
+                        continue
+                    with suppress(BlockingIOError):  # whoever reads may have made it so
+                        left = left[os.write(self._descriptor, left) :]
+            if stat.S_ISREG(kind):
                 os.fsync(self._descriptor)
         except OSError as error:
-            raise ReleaseError(
-                OUTPUT,
-                UNWRITABLE,
-                where="standard output",
-                because="nobody reads it any more" if isinstance(error, BrokenPipeError) else error.strerror,
-                help="start again when there is room and somebody who reads: what is missing is published then",
+            raise _unwritable(
+                "nobody reads it any more" if isinstance(error, BrokenPipeError) else error.strerror
             ) from None
+
+    def _go_on(self) -> None:
+        if self._stopping():
+            raise _unwritable("whoever reads has not taken the values yet")
 
     def close(self) -> None:
         """Nothing: it is not ours."""
+
+
+def _unwritable(because: str | None) -> ReleaseError:
+    return ReleaseError(
+        OUTPUT,
+        UNWRITABLE,
+        where="standard output",
+        because=because,
+        help="start again when there is room and somebody who reads: what is missing is published then",
+    )
+
+
+def _pieces(text: bytes, size: int) -> Iterator[bytes]:
+    """A text in pieces of whole lines, where these are no longer: as large as a pipe with room takes whole, or not."""
+    begin = 0
+    while begin < len(text):
+        end = text.rfind(b"\n", begin, begin + size) + 1
+        yield text[begin : (end := end or begin + size)]
+        begin = end
 
 
 def _already_there(descriptor: int, text: bytes) -> int:

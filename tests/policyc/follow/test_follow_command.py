@@ -20,14 +20,16 @@ import typer
 from scripted import VISITS, planned
 
 from policyc import compile_policy
-from policyc.cli.follow import _metrics_file, _properties, _require_open, _say, _standing
+from policyc.cli.follow import _metrics_file, _output_files, _properties, _require_open, _say, _standing
 from policyc.planning.joint_promise import joint_promise
 from policyc_runtime.account import Account
+from policyc_runtime.errors import ReleaseError
 from policyc_runtime.follow.arrivals import Arrivals
-from policyc_runtime.follow.follower import Followed
+from policyc_runtime.follow.follower import Followed, Options
 from policyc_runtime.follow.lock import followed_alone
 from policyc_runtime.follow.metrics import FIRST
 from policyc_runtime.follow.timetable import Timetable
+from policyc_runtime.ledger_seal import PIN
 
 COMMAND = [sys.executable, "-m", "policyc", "follow", "visits.plan", "--input", "-", "--lateness", "200ms"]
 
@@ -217,26 +219,82 @@ def test_a_pause_that_is_too_short_is_named(tmp_path, pause, code, said):
 
 def test_metrics_are_written_over_nothing_else(tmp_path):
     """A ledger, or anything that begins otherwise, stays as it is; an empty file and older metrics do not."""
+    options = Options(tmp_path / "ledger.sqlite", tmp_path / PIN, None, None, 0, 1)
     for content, taken in ((b"SQLite format 3", False), (b"", True), (FIRST + b"lag_seconds x\n", True)):
         (tmp_path / "m").write_bytes(content)
         with nullcontext() if taken else pytest.raises(typer.BadParameter, match="holds no metrics"):
-            assert _metrics_file(tmp_path / "m", []) == tmp_path / "m"
-    assert _metrics_file(tmp_path / "new", ["-", "kafka://host/topic"]) == tmp_path / "new"
-    assert _metrics_file(None, []) is None
+            assert _metrics_file(tmp_path / "m", [], options) == tmp_path / "m"
+    assert _metrics_file(tmp_path / "new", [], options) == tmp_path / "new"
+    assert _metrics_file(None, [], options) is None
     with pytest.raises(typer.BadParameter, match="values go to this file"):
-        _metrics_file(tmp_path / "new", [str(tmp_path / "new")])
+        _metrics_file(tmp_path / "new", [tmp_path / "old", tmp_path / "new"], options)
+
+
+PLACES = ("ledger.sqlite", "ledger.sqlite.seal", "ledger.sqlite-journal", PIN)
+PRIVATE_PLACES = tuple(f"private/ledger.sqlite.{kind}" for kind in ("key", "history", "follow", "any"))
+
+
+@pytest.mark.parametrize("name", [*PLACES, *PRIVATE_PLACES])
+def test_metrics_and_values_do_not_go_where_the_ledger_is_kept(name, tmp_path):
+    """Before anything is there: a plan would be lost before it begins."""
+    plan = planned(tmp_path)
+    options = Options(tmp_path / "ledger.sqlite", tmp_path / PIN, None, None, 0, 1)
+    (tmp_path / "private").mkdir()
+    with pytest.raises(typer.BadParameter, match="the ledger is kept there"):
+        _metrics_file(tmp_path / name, [], options)
+    options = options._replace(ledger=tmp_path / "o-there.csv")
+    with pytest.raises(ReleaseError, match="the output cannot be written"):
+        _output_files(plan, ["-", str(tmp_path / "o.csv")], options)
+
+
+def test_metrics_do_not_go_to_any_file_of_the_values(tmp_path):
+    plan = planned(tmp_path)
+    options = Options(tmp_path / "ledger.sqlite", tmp_path / PIN, None, None, 0, 1)
+    files = _output_files(plan, ["-", "kafka://host/topic", str(tmp_path / "o.csv")], options)
+    assert len(files) == len(plan.releases) > 1
+    for file in files:
+        with pytest.raises(typer.BadParameter, match="values go to this file"):
+            _metrics_file(file, files, options)
 
 
 def test_metrics_go_to_ordinary_files(tmp_path):
     """A pipe or device is neither waited for nor replaced, and a link leads where it led."""
+    options = Options(tmp_path / "ledger.sqlite", None, None, None, 0, 1)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "link").symlink_to("later")
     for name in ("pipe", "folder", "loop", "/dev/null"):
         with pytest.raises(typer.BadParameter, match="name another"):
-            _metrics_file(tmp_path / name, [])
-    assert _metrics_file(tmp_path / "link", []) == tmp_path / "later"
+            _metrics_file(tmp_path / name, [], options)
+    assert _metrics_file(tmp_path / "link", [], options) == tmp_path / "later"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_starts_ends_it_with_a_word(number, tmp_path):
+    """From the moment on at which the command begins, before all of it is read."""
+    compiled(tmp_path)
+    begun = "import policyc.cli, sys, time; sys.stderr.write('here\\n'); sys.stderr.flush(); policyc.cli.main()"
+    for wait in (0.15, 0.3, 0.6):
+        process = subprocess.Popen(
+            [sys.executable, "-c", begun, *COMMAND[3:], "--output", "out.csv"],
+            cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline() == "here\n"
+        time.sleep(wait)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert (process.returncode, said.splitlines()[-1]) == (0, "ended: asked to")
+
+
+def test_steps_are_overdue_or_not(tmp_path, capsys):
+    """Where steps close later than they did, or a clock was set back, more are published than are due."""
+    plan = planned(tmp_path)
+    now = time.time_ns() // 1000
+    for start, said in ((now - 10 * 3_600_000_000, True), (now - 3_600_000_000, False)):
+        _say(plan, None, None, None, Timetable(plan, start, 0, 1), 3, 0)
+        assert ("overdue" in capsys.readouterr().err) == said
 
 
 def test_values_do_not_go_where_events_come_from(tmp_path):

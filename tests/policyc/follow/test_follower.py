@@ -19,7 +19,7 @@ from policyc_runtime.follow.arrivals import Arrivals
 from policyc_runtime.follow.lines import LONGEST_LINE, Lines
 from policyc_runtime.follow.lock import followed_alone
 from policyc_runtime.follow.released_lines import released_lines
-from policyc_runtime.follow.sinks import StandardOutput
+from policyc_runtime.follow.sinks import StandardOutput, _pieces
 from policyc_runtime.follow.standard_input import StandardInput
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
@@ -350,6 +350,70 @@ def test_standard_output_that_does_not_wait_is_waited_for():
     os.close(reading)
 
 
+def test_a_reader_that_pauses_is_not_waited_for_without_end():
+    """What the pipe took are whole lines, and a start that goes on writes them again."""
+    reading, writing = os.pipe()
+    asked: list[int] = []
+    sink = StandardOutput(writing, lambda: len(asked.append(1) or asked) > 1)
+    sink._text = b"".join(b'{"step": %d, "released": 3.0}\n' % number for number in range(99_999))
+    with pytest.raises(ReleaseError, match="cannot be written") as refused:
+        sink.publish()
+    assert (refused.value.code, len(asked)) == ("E0826", 2)
+    os.close(writing)
+    taken = b"".join(iter(lambda: os.read(reading, 2**16), b""))
+    assert sink._text.startswith(taken)
+    assert taken.endswith(b"\n")
+    os.close(reading)
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_lines_are_written_whole_where_they_fit(size):
+    text = b"".join(b"x" * length + b"\n" for length in (0, 5, 6, 7, 4095, 9_000, 1)) + b"end"
+    pieces = list(_pieces(text, size))
+    assert b"".join(pieces) == text
+    assert max(map(len, pieces)) <= size
+    cut = [line for line in text.splitlines(keepends=True) if len(line) > size]
+    assert sum(not piece.endswith(b"\n") for piece in pieces[:-1]) <= sum(len(line) // size for line in cut)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_rows_that_were_damaged_since_are_found(running: bool, tmp_path: Path) -> None:
+    """Any byte of what was taken in, wherever a flip leaves a row that could be read: at a start, and before a step."""
+    columns = ("person", "at", "money")
+    with Arrivals(tmp_path / "l", columns) as arrivals:
+        arrivals.take({2: [("a", "2026-01-01T02:00:00Z", "3")]}, 0, {})
+        arrivals.take({2: [("b", "2026-01-01T02:00:01Z", "4")], 3: [("c", "x", "")]}, 0, {})
+    file = tmp_path / "private" / "l.arrivals" / "2.csv"
+    whole = file.read_bytes()
+    for at in range(len(whole)):
+        file.write_bytes(whole)
+        with Arrivals(tmp_path / "l", columns) as arrivals:
+            file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            with pytest.raises(LedgerError) as refused:
+                arrivals.rows(3) if running else Arrivals(tmp_path / "l", columns)
+        assert (refused.value.code, refused.value.where) == ("E0840", str(file))
+    file.write_bytes(whole)
+    with Arrivals(tmp_path / "l", columns) as arrivals:
+        assert arrivals.rows(3).read_bytes() == whole
+        arrivals.forget(3)
+
+
+def test_what_an_earlier_build_took_in_goes_on(tmp_path: Path) -> None:
+    """It kept no check values: rows are taken as they are, and held to them from then on."""
+    columns = ("person", "at")
+    with Arrivals(tmp_path / "l", columns) as arrivals:
+        arrivals.take({1: [("a", "x")]}, 0, {})
+    folder = tmp_path / "private" / "l.arrivals"
+    with closing(sqlite3.connect(folder / "state.sqlite")) as state:
+        state.execute("DROP TABLE mark")
+    with Arrivals(tmp_path / "l", columns) as arrivals:
+        arrivals.take({1: [("b", "y")]}, 0, {})
+        assert arrivals.rows(2).read_text() == "person,at\na,x\nb,y\n"
+    (folder / "1.csv").write_text("person,at\na,x\nb,z\n")
+    with pytest.raises(LedgerError, match="cannot be used"):
+        Arrivals(tmp_path / "l", columns)
+
+
 def test_the_end_of_a_line_that_is_too_long_is_no_line():
     """Its beginning was counted, and nothing more of it comes in, also where the input ends with it."""
     reading, writing = os.pipe()
@@ -421,7 +485,7 @@ def test_rows_without_what_says_that_they_were_taken_in_are_kept(tmp_path: Path)
     state = tmp_path / "private" / "l.arrivals" / "state.sqlite"
     whole, page = state.read_bytes(), 4096
     pages = [whole[:at] + b"\xff" * page + whole[at + page :] for at in range(0, len(whole), page)]
-    assert len(pages) == 8  # a table or an index each
+    assert len(pages) == 9  # a table or an index each
     for damaged in (None, b"", b"garbage" * 99, whole[: 2 * page], *pages):
         state.unlink() if damaged is None else state.write_bytes(damaged)
         with pytest.raises(LedgerError) as refused:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from scripted import BEGIN, HOUR, SECOND, VISITS, Played, planned
 
+from policyc.cli.follow import _require_other_topics
 from policyc_runtime.errors import DataError
 from policyc_runtime.follow.arrivals import Arrivals
 from policyc_runtime.follow.follower import Follower, Options
@@ -314,6 +316,17 @@ def test_topics_of_two_clusters_are_two(cluster):
             lines, positions = lines + len(batch.lines), positions | dict(batch.positions)
         source.close()
         assert lines == rows
+
+
+def test_values_go_to_a_topic_once_however_it_is_named(cluster):
+    """Two of its brokers' addresses are one topic, of outputs too; other topics are others."""
+    cluster.send("values", ["x"])
+    hosts = cluster.hosts.split(",")
+    outputs = [f"kafka://{host}/values" for host in hosts]
+    for given, source in ((outputs, "-"), (outputs, f"kafka://{hosts[0]}/events")):
+        with pytest.raises(typer.BadParameter, match="named already"):
+            _require_other_topics(source, ["-", *given], {})
+    _require_other_topics("-", [outputs[0], f"kafka://{hosts[0]}/others", "out.csv"], {})
 
 
 def test_brokers_that_do_not_say_which_they_are_are_no_others(cluster, monkeypatch):
