@@ -134,16 +134,17 @@ def _allocated(
     count = -(-(horizon - phase) // every)
     if weights is not None and (count > DIRECT or len(weights) != horizon or not (weights > 0).all()):
         raise ScheduleError(f"weights are positive, one a step, for at most {DIRECT:,} steps")
-    nats = promise.nats
+    nats, smaller = promise.nats, promise.scaled(1 - SMALLEST_SLACK)
     found = _found(nats, horizon, groups, every, phase, weights)
+    known: dict[Promise, list[Run]] = {}  # what was scaled to a promise
     for _ in range(MOST_RESCALED if max(window for _, window in promise.limits) > 1 else 0):
-        kept = _scaled(found, promise.scaled(1 - SMALLEST_SLACK), groups)
-        factor = max(run.epsilon for run in kept) / max(run.epsilon for run in found)
+        known = {smaller: _scaled(found, smaller, groups)}
+        factor = max(run.epsilon for run in known[smaller]) / max(run.epsilon for run in found)
         if factor > NEAR:
             break
         nats *= factor  # windows bind: solved again for what a single step is left
-        found = _found(nats, horizon, groups, every, phase, weights)
-    return accepted(name, promise, lambda less: _scaled(found, less, groups), groups, audit=audit)
+        found, known = _found(nats, horizon, groups, every, phase, weights), {}
+    return accepted(name, promise, lambda less: known.get(less) or _scaled(found, less, groups), groups, audit=audit)
 
 
 def _found(
@@ -214,6 +215,8 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> l
     unspent = left(1.0) / promise.nats
     if 0 <= unspent <= _UNSPENT:
         return list(runs)
+    if unspent < 0:
+        return times(largest(left, 0.0, 1.0, promise.nats, unspent=_UNSPENT))
     # Leakage rises about in proportion to budgets, or a little faster; with windows it may be another that binds.
-    high = 1 / NEAR if windows else max(1.0, (1 + _ROOM) / (1 - unspent))
-    return times(largest(left, 1.0 if unspent > 0 else 0.0, high, promise.nats, unspent=_UNSPENT))
+    high = 1 / NEAR if windows else (1 + _ROOM) / (1 - unspent)
+    return times(largest(left, 1.0, high, promise.nats, unspent=_UNSPENT))

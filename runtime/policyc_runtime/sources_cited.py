@@ -42,6 +42,9 @@ SOURCES: Final[dict[str, str]] = {
         "S. Denisov, H. B. McMahan, K. Rush, A. Smith, A. Guha Thakurta: Improved Differential Privacy for SGD via "
         "Optimal Private Linear Operators on Adaptive Streams. NeurIPS 2022."
     ),
+    "DOWELL71": (
+        "M. Dowell, P. Jarratt: A Modified Regula Falsi Method for Computing the Root of an Equation. BIT 11, 1971."
+    ),
     "EM73": "B. Efron, C. Morris: Stein's Estimation Rule and Its Competitors. J. American Statistical Assoc., 1973.",
     "FHU23": (
         "H. Fichtenberger, M. Henzinger, J. Upadhyay: Constant Matters: Fine-grained Error Bound on Differentially "

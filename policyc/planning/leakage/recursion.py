@@ -21,12 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from policyc.planning.leakage.gaps import FINE, enough_digits
 from policyc.planning.leakage.losses import LossesLike, as_losses
 from policyc.planning.leakage.one_side import Told, inherited, told_together
-from policyc.planning.leakage.repeats import patterns
-from policyc_check.runs import Runs, enough
 from policyc_check.steps.budgets import window_sums
 
 Floats = NDArray[np.float64]
 Lags = int | Sequence[int]
+
+PIECE = 2**16  # windows whose sums are added up at a time: whole numbers take memory
 
 
 def lag_set(lags: Lags) -> tuple[int, ...]:
@@ -124,7 +124,7 @@ def window_leakage(
     after = _posterior(budgets, forward, lags)
     if width == 1:
         return before + budgets + after
-    return np.asarray(before[: len(before) - width + 1] + window_sums(budgets, width) + after[width - 1 :])
+    return _in_windows(budgets, (before, after), width)
 
 
 def both_sides(
@@ -168,9 +168,15 @@ def largest_of(budgets: Floats, sides: tuple[Floats, Floats], width: int) -> flo
     before, after = sides
     if width == 1:
         return float((before + budgets + after).max())
-    steps = enough([Runs(patterns(column)) for column in (budgets, before, after)], width)
-    before, budgets, after = before[steps], budgets[steps], after[steps]
-    return float((before[: len(steps) - width + 1] + window_sums(budgets, width) + after[width - 1 :]).max())
+    return float(_in_windows(budgets, sides, width).max())
+
+
+def _in_windows(budgets: Floats, sides: tuple[Floats, Floats], width: int) -> Floats:
+    """What leaks about every `width` steps in a row that inherit so much; piece by piece, as sums are exact."""
+    before, after = sides
+    first = range(0, len(budgets) - width + 1, PIECE)
+    spent = np.concatenate([window_sums(budgets[begin : begin + PIECE + width - 1], width) for begin in first])
+    return np.asarray(before[: len(spent)] + spent + after[width - 1 :])
 
 
 def supremum(epsilon: float, matrices: LossesLike, lags: Lags = 1, most: float = math.inf) -> float:

@@ -15,7 +15,8 @@ from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.estimation.flows import DAMPING, GAP, Group, Newton, most_probable_flows, tilted_paths
-from policyc_runtime.estimation.joint_map import JointMap
+from policyc_runtime.estimation.joint_map import JointMap, _error_ratio, _modes
+from policyc_runtime.estimation.posterior import Posterior
 
 Array = NDArray[np.float64]
 BASE = np.array([[0.33, 0.33, 0.34], [0.8, 0.1, 0.1], [0.05, 0.9, 0.05]])
@@ -304,3 +305,34 @@ def test_errors_are_predicted_where_the_first_steps_have_no_values() -> None:
     assert found is not None
     assert found.argmin() == 110
     assert found[0] == pytest.approx(found[50], rel=0.01)
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("objective", ["mean_squared_error", "mean_absolute_error"])
+@pytest.mark.parametrize(
+    ("states", "stay", "every", "scale", "population"),
+    [(2, 0.9995, 30, 4.0, 1000), (4, 0.9, 5, 6.0, 4037), (3, 0.99, 10, 6.0, 1000), (4, 0.999, 50, 6.0, 1000)],
+)
+def test_how_much_more_the_mode_errs_is_what_users_show(
+    objective: str, states: int, stay: float, every: int, scale: float, population: int
+) -> None:
+    """Against the errors themselves, of mode and mean, on 600 streams of other users; slow chains included."""
+    rows = np.random.default_rng(5).random((states, states))
+    forward = stay * np.eye(states) + (1 - stay) * rows / rows.sum(axis=1, keepdims=True)
+    process = CountProcess.of(float(population), Chain(forward=forward, initial="stationary"))
+    scales = np.zeros(60)
+    scales[every // 2 :: every] = scale
+    told = _error_ratio(process, scales, objective, integer=False)
+    generator, streams = np.random.default_rng(7), 600
+    true = process.drawn(len(scales), streams, generator).astype(float)
+    noisy = true + generator.laplace(scale=scale, size=true.shape)
+    noisy[scales == 0] = np.nan
+    posterior = Posterior(process, scales, None)
+    means = np.stack([posterior.means(noisy[:, one]) for one in range(streams)], axis=1)
+    power = 2 if objective == "mean_squared_error" else 1
+    mode, mean = (
+        (np.abs(found - true) ** power).mean(axis=(0, 2)) for found in (_modes(process, noisy, scales), means)
+    )
+    ratio = mode.mean() / mean.mean()
+    stderr = float(np.std(mode - ratio * mean)) / np.sqrt(streams) / mean.mean()
+    assert abs(told - ratio) <= 3 * stderr + 0.04, (told, ratio, stderr)
