@@ -50,7 +50,7 @@ def largest(
         return low  # near enough
 
     def point(at: float) -> Point:
-        return math.log(at), math.log(min(max(1 - spare(at) / nats, 1 / _FAR), _FAR))
+        return math.log(at), math.log1p(min(max(-spare(at) / nats, 1 / _FAR - 1), _FAR))
 
     below, above, further, row = low, high, math.inf, 0
     width = earlier = math.inf  # of what was between, logarithms, at the last try and the one before

@@ -69,3 +69,10 @@ def test_all_is_left_or_nothing():
 def test_a_step_is_found_from_below():
     found = largest(lambda x: 0.5 if x < 0.3 else -0.5, 0.0, 1.0, 1.0)
     assert found < 0.3 <= found * (1 + 1e-13)
+
+
+@pytest.mark.parametrize("beyond", [1e-16, 1e-17, 1e-300])
+def test_what_is_beyond_by_less_than_rounding_is_beyond(beyond):
+    """Of a middle that leaves nothing at all."""
+    found = largest(lambda x: 0.0 if x <= 0.5 else -beyond, 0.25, 1.0, 1.0)
+    assert 0.25 <= found <= 0.5
