@@ -13,7 +13,7 @@ from functools import cache
 
 ROOT = 1e-14  # relative width at which a root is found
 NEAR = 1 + 1e-9
-_UNSPENT = 1e-13  # of the promise, which is as good as nothing
+_UNSPENT = 1e-12  # of the promise, which is as good as nothing
 _FAR = 1e12  # times the promise; stands for infinity
 _NOTHING = 1e-14  # of the largest argument: below is none
 _MOST = 200  # tries
@@ -46,11 +46,12 @@ def largest(
         return high
     if low > 0 and spare(low) < 0:
         low = 0.0
-    elif low > 0 and low * NEAR < high and spare(low * NEAR) < 0:
+    elif low > 0 and (spare(low) <= unspent * nats or (low * NEAR < high and spare(low * NEAR) < 0)):
         return low  # near enough
 
     def point(at: float) -> Point:
-        return math.log(at), math.log1p(min(max(-spare(at) / nats, 1 / _FAR - 1), _FAR))
+        beyond = unspent / 2 - spare(at) / nats  # of what is aimed at: amid what is near enough
+        return math.log(at), math.log1p(min(max(beyond, 1 / _FAR - 1), _FAR))
 
     below, above, further, row = low, high, math.inf, 0
     width = earlier = math.inf  # of what was between, logarithms, at the last try and the one before

@@ -37,7 +37,7 @@ SHORT = 120  # releases with which a longer horizon is tried first
 FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
 _ROOM = 1e-9  # by which budgets are scaled beyond the part of the promise that they leak too much, or leave
-_UNSPENT = 1e-6  # of the promise what may be left
+_UNSPENT, _ROUGHLY = 1e-6, 1e-2  # of the promise what may be left, of budgets that are solved for again as well
 NEAR = 0.95  # a factor so near 1 changes the shape of the budgets no more
 MOST_RESCALED = 4  # times that budgets are solved for again because windows bind
 
@@ -136,15 +136,16 @@ def _allocated(
         raise ScheduleError(f"weights are positive, one a step, for at most {DIRECT:,} steps")
     nats, smaller = promise.nats, promise.scaled(1 - SMALLEST_SLACK)
     found = _found(nats, horizon, groups, every, phase, weights)
-    known: dict[Promise, list[Run]] = {}  # what was scaled to a promise
-    for _ in range(MOST_RESCALED if max(window for _, window in promise.limits) > 1 else 0):
-        known = {smaller: _scaled(found, smaller, groups)}
-        factor = max(run.epsilon for run in known[smaller]) / max(run.epsilon for run in found)
+    scaled: list[Run] = []
+    for again in range(MOST_RESCALED if max(window for _, window in promise.limits) > 1 else 0):
+        scaled = _scaled(found, smaller, groups, _UNSPENT if again else _ROUGHLY)
+        factor = max(run.epsilon for run in scaled) / max(run.epsilon for run in found)
         if factor > NEAR:
+            scaled = scaled if again else []
             break
         nats *= factor  # windows bind: solved again for what a single step is left
-        found, known = _found(nats, horizon, groups, every, phase, weights), {}
-    return accepted(name, promise, lambda less: known.get(less) or _scaled(found, less, groups), groups, audit=audit)
+        found, scaled = _found(nats, horizon, groups, every, phase, weights), []
+    return accepted(name, promise, lambda less: scaled or _scaled(found, less, groups), groups, audit=audit)
 
 
 def _found(
@@ -201,11 +202,11 @@ def _directly(
     return least_noise(pasts, alpha, some)
 
 
-def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> list[Run]:
-    """All budgets times a factor with which the kernel's recursion keeps the promise."""
+def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group], enough: float = _UNSPENT) -> list[Run]:
+    """All budgets times a factor with which the kernel's recursion keeps the promise, and leaves as little as asked."""
 
     def times(factor: float) -> list[Run]:
-        return [Run(run.epsilon * factor, run.steps, run.period) for run in runs]
+        return [run.times(factor) for run in runs]
 
     @cache
     def left(factor: float) -> float:
@@ -213,10 +214,10 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> l
 
     windows = max(window for _, window in promise.limits) > 1
     unspent = left(1.0) / promise.nats
-    if 0 <= unspent <= _UNSPENT:
+    if 0 <= unspent <= enough:
         return list(runs)
     if unspent < 0:
-        return times(largest(left, 0.0, 1.0, promise.nats, unspent=_UNSPENT))
+        return times(largest(left, 0.0, 1.0, promise.nats, unspent=enough))
     # Leakage rises about in proportion to budgets, or a little faster; with windows it may be another that binds.
     high = 1 / NEAR if windows else (1 + _ROOM) / (1 - unspent)
-    return times(largest(left, 1.0, high, promise.nats, unspent=_UNSPENT))
+    return times(largest(left, 1.0, high, promise.nats, unspent=enough))

@@ -24,9 +24,10 @@ from policyc.planning.leakage.inheritance import (
     proposed_group,
 )
 from policyc.planning.leakage.losses import losses_of
+from policyc.planning.leakage.proposals import proposed_each
 from policyc.planning.leakage.recursion import both_sides, lag_set, largest_of, supremum
 from policyc.planning.leakage.settled_runs import Sides, along
-from policyc.planning.leakage.spaced import Both, Pattern, less_between, releases_of, spaced
+from policyc.planning.leakage.spaced import Both, Pattern, largest_between, less_between, releases_of, spaced
 from policyc.planning.promise import Promise
 from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
@@ -36,6 +37,7 @@ Floats = NDArray[np.float64]
 
 SMALLEST_SLACK = 2e-13
 LARGEST_SLACK = 1e-3
+_HAIR = 3e-12  # of leakage, about which limits that are told to all steps are above those that are told to releases
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,10 @@ class Run:
     def pattern(self) -> tuple[float, ...]:
         """The budgets of one period."""
         return (self.epsilon,) + (0.0,) * (self.period - 1)
+
+    def times(self, factor: float) -> Run:
+        """So many times as much at the same steps."""
+        return Run(self.epsilon * factor, self.steps, self.period)
 
 
 @dataclass(frozen=True)
@@ -226,32 +232,46 @@ def spare(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> flo
         def inherited(budgets: Floats, losses: Both, lags: tuple[int, ...]) -> Sides:
             return both_sides(budgets, *losses, lags, width, most, ahead=True)
 
-        return nats - largest_of(*_along(runs, group, width, inherited), width)
+        def about(budgets: Floats, sides: Sides) -> float:
+            return largest_of(budgets, sides, width)
+
+        return nats - _largest(runs, group, width, inherited, about, largest_between)
 
     return min(left(nats, window, group) for nats, window in promise.limits for group in groups)
 
 
-def _along(
+def _largest(
     runs: Sequence[Run],
     group: Group,
     width: int,
     find: Callable[[Floats, Both, tuple[int, ...]], Sides],
-    *,
-    whole: bool = False,
-) -> tuple[Floats, Sides]:
-    """Budgets of steps that stand for all steps of runs that end, and what they inherit; see `along`.
+    about: Callable[[Floats, Sides], float],
+    between: Callable[[Floats, Sides, Both, int, int], float] | None,
+) -> float:
+    """The largest leakage about so many steps in a row of runs that end, of those that stand for all; see `along`.
 
-    Where the largest leakage about a step is that about a release, only of releases, unless the `whole` is asked.
+    From releases alone where it follows from them, unless nothing is told `between` them.
+
+    Args:
+        runs: what is spent.
+        group: users, and the lags that are looked at.
+        width: steps in a row, at most as many as there are.
+        find: what steps of given budgets inherit.
+        about: the largest of steps that inherit so much.
+        between: the largest of steps, where it is releases that inherit so much.
     """
     losses, lags = losses_of(group.chain), lag_set(group.lags)
     patterns: list[Pattern] = [(run.pattern, (run.steps or 0) // run.period) for run in runs]
-    apart = None if whole or width > 1 else releases_of(patterns)
-    if apart and (between := spaced(losses, lags, apart[1])):
-        budgets, sides = along(apart[0], max(between[1]), between[0], lambda some: find(some, *between))
+    apart = releases_of(patterns) if between is not None else None
+    if between is not None and apart and (laws := spaced(losses, lags, apart[1])):
+        reach = max(width // apart[1] + 2, *laws[1])
+        budgets, sides = along(apart[0], reach, laws[0], lambda some: find(some, *laws))
+        if width > 1:
+            return between(budgets, sides, losses, apart[1], width)
         if less_between(budgets, sides, losses, apart[1]):
-            return budgets, sides
+            return about(budgets, sides)
     reach = max(width, *lags, *(run.period for run in runs))
-    return along(patterns, reach, losses, lambda some: find(some, losses, lags))
+    return about(*along(patterns, reach, losses, lambda some: find(some, losses, lags)))
 
 
 def accepted(
@@ -262,20 +282,21 @@ def accepted(
     *,
     audit: bool = True,
 ) -> Allocation:
-    """Solve for a promise a hair below what is promised until the audit accepts the result under the promise itself.
+    """Solve for a promise a hair below what is promised, and spend less until the audit accepts it under the promise.
 
     Without an `audit`, until what would be audited is within the promise.
     """
-    slack = SMALLEST_SLACK
+    solved = [run for run in runs(promise.scaled(1 - SMALLEST_SLACK)) if run.steps is None or run.steps > 0]
+    slack = 0.0
     while slack < LARGEST_SLACK:
-        found = tuple(run for run in runs(promise.scaled(1 - slack)) if run.steps is None or run.steps > 0)
+        found = tuple(run.times(1 - slack) for run in solved)
         beyond = math.inf
         if any(run.epsilon > 0 for run in found):
             leakages = [_leakage(found, groups, window, nats, audit=audit) for nats, window in promise.limits]
             if all(leakage <= nats for leakage, (nats, _) in zip(leakages, promise.limits, strict=True)):
                 return Allocation(name, found, tuple(groups), leakages[0])
             beyond = max(leakage / nats for leakage, (nats, _) in zip(leakages, promise.limits, strict=True)) - 1
-        slack = max(4 * slack, slack + 1.5 * beyond if beyond < LARGEST_SLACK else 0.0)
+        slack = max(SMALLEST_SLACK, 4 * slack, slack + 1.5 * beyond if beyond < LARGEST_SLACK else 0.0)
     raise ScheduleError("no budget was found that the audit accepts")
 
 
@@ -296,11 +317,19 @@ def _leakage(runs: Sequence[Run], groups: Sequence[Group], window: int, most: fl
 
 def _bound(runs: Sequence[Run], group: Group, window: int, find: Callable[..., GroupLeakage], most: float) -> float:
     """The largest leakage about so many steps in a row of runs that end, nats, rounded up; of what is up to `most`."""
+    width = min(window, sum(run.steps or 0 for run in runs))
 
     def inherited(budgets: Floats, losses: Both, lags: tuple[int, ...]) -> Sides:
         digits = digits_for(budgets, losses, lags, most) if window == 1 else FINE
         found = find(budgets, losses, lags, digits=digits, ahead=True)
         return found.before, found.after
 
-    budgets, (before, after) = _along(runs, group, window, inherited, whole=find is audited_group)
-    return float(GroupLeakage(budgets, before, after, endless=False).windows(window).max())
+    def about(budgets: Floats, sides: Sides) -> float:
+        return float(GroupLeakage(budgets, *sides, endless=False).windows(window).max())
+
+    return _largest(runs, group, width, inherited, about, None if find is audited_group else _near_between)
+
+
+def _near_between(budgets: Floats, sides: Sides, losses: Both, every: int, width: int) -> float:
+    """What the audit, which follows every step and is told limits a hair above them, will accept at most, or less."""
+    return largest_between(budgets, sides, losses, every, width, pass_on=proposed_each) * (1 + _HAIR)

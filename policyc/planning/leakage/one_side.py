@@ -169,7 +169,7 @@ class _Stream:
         _, lags, pass_on, add, finish, _ = self.rules
         value, by, spent = math.inf, 0, 0.0
         step, nats = next(earlier := reversed(self._recent), _NOTHING)
-        for lag, way in _ways(lags, t - self.last, self._whole_gap(t)):
+        for lag, way in _ways(lags, gap := t - self.last, gap == 1 or self._whole_gap(t)):
             if lag > t:
                 break
             while step > t - lag:

@@ -16,7 +16,7 @@ from policyc.planning.leakage.losses import Losses, LossesLike, as_losses
 from policyc.planning.leakage.one_side import CYCLE, patience
 from policyc.planning.leakage.recursion import Lags, both_sides, checked, lag_set, largest_of
 from policyc.planning.leakage.repeats import patterns
-from policyc.planning.leakage.spaced import Both, Pattern, less_between, spaced
+from policyc.planning.leakage.spaced import Both, Pattern, largest_between, less_between, spaced
 
 Floats = NDArray[np.float64]
 Sides = tuple[Floats, Floats]  # what each step inherits from before, and from after, nats, (T,) each
@@ -76,8 +76,10 @@ def largest_leakage(
         return largest_of(budgets, find(budgets, sides, lags), width)
     at = np.flatnonzero(budgets)
     gaps = set(np.diff(at).tolist())
-    if width == 1 and len(gaps) == 1 and (between := spaced(sides, lag_set(lags), every := gaps.pop())) is not None:
-        released, told = _followed(budgets[at], *between, 1, find)
+    if len(gaps) == 1 and (between := spaced(sides, lag_set(lags), every := gaps.pop())) is not None:
+        released, told = _followed(budgets[at], *between, width // every + 2, find)
+        if width > 1:
+            return largest_between(released, told, sides, every, width)
         largest = largest_of(released, told, width)
         if largest > most or less_between(released, told, sides, every):
             return largest

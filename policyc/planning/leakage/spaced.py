@@ -1,26 +1,32 @@
 """Releases that are as far apart as each other: what leaks at them follows from them alone.
 
 Leakage passes from release to release through the law of the whole gap, so that a stream of its releases, one a step,
-leaks the same at them. Between two of them less leaks as a rule; where it may be more, all steps are looked at.
+leaks the same at them. Between two of them less leaks as a rule; where it may be more, all steps are looked at. Of
+several steps in a row the first inherits what has faded since a release, and the last what will fade until one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.leakage.gaps import CLEARLY, FINE, MANY, looked_at
+from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.losses import Losses
+from policyc_check.steps.budgets import window_sums
 from policyc_check.steps.chains import Law, Side
 
 Floats = NDArray[np.float64]
 Both = tuple[Losses, Losses]
+PassEach = Callable[[LossFunction, Floats], Floats]
 Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, and how often these come
 
 _NUMBERS = 500_000  # that are looked at: of steps between releases, about
 _DIGITS = 2, FINE  # of gaps, for which laws are looked at
+_FEWER = 0.9  # of what is left, which is looked through again as long as no more stay
 
 
 class _Spaced(Side):
@@ -67,34 +73,73 @@ def spaced(losses: Both, lags: Sequence[int], every: int) -> tuple[Both, tuple[i
 
 
 def less_between(budgets: Floats, sides: tuple[Floats, Floats], losses: Both, every: int) -> bool:
-    """Whether clearly less leaks between releases than at one of them.
+    """Whether clearly less leaks between releases than at one of them. Arguments as of `largest_between`."""
+    before, after = sides
+    enough = float((before + budgets + after).max()) * (1 - CLEARLY)
+    return any(largest_between(budgets, sides, losses, every, 1, digits, begin=1) <= enough for digits in _DIGITS)
+
+
+def largest_between(
+    budgets: Floats,
+    sides: tuple[Floats, Floats],
+    losses: Both,
+    every: int,
+    width: int,
+    digits: int = FINE,
+    pass_on: PassEach = LossFunction.__call__,
+    begin: int = 0,
+) -> float:
+    """The largest leakage about `width` steps in a row, nats, of a stream that has at least so many.
 
     Args:
         budgets: of the releases, nats, (R,).
         sides: what they inherit from before and after, nats, (R,) each.
         losses: of steps, of both directions.
         every: steps from a release to the next one.
+        width: steps.
+        digits: of gaps between releases, for which the law is looked at.
+        pass_on: a bound on what passes on of leakages, (n,).
+        begin: steps after a release at which the first of these steps may be, at least.
     """
-    before, after = sides
-    most = float((before + budgets + after).max())
-    past, future = (budgets + before)[:-1], (budgets + after)[1:]
-    order = np.lexsort((-future, -past))  # of two gaps one matters less if less leaks at both its ends
-    past, future = past[order], future[order]
-    some = np.flatnonzero(future > np.maximum.accumulate(np.concatenate([[-1.0], future[:-1]])))
-    few = max(1, _NUMBERS // every)
-    begins = some[:: max(1, -(-len(some) // few))]  # of several in a row, what leaks at least as much as each
-    past, future = past[begins], np.maximum.reduceat(future, begins) if len(some) else future[some]
-    for digits in _DIGITS:
-        since, until = (_fading(side, at, every, digits) for side, at in zip(losses, (past, future), strict=True))
-        if (since + until[::-1]).max(initial=0.0) <= most * (1 - CLEARLY):
-            return True
-    return False
+    ends = (width - 1) // every + 2  # steps beyond the stream's tell nothing, and of steps in a row those within do
+    spent, before, after = (np.pad(each, ends) for each in (budgets, *sides))
+    past, future = spent + before, spent + after
+    later = np.arange(begin, every) + (width - 1)  # of the last step: steps after the release at or before the first
+    most = 0.0
+    for releases in np.unique(-(-later // every)).tolist():  # from that one to the one at or after the last step
+        since = begin + np.flatnonzero(-(-later // every) == releases)
+        count = len(spent) - releases
+        between = -spent if releases == 0 else np.zeros(count)
+        if releases > 1:
+            between = window_sums(spent[1:-1], releases - 1)
+        kept = _undominated(np.stack([past[:count], between, future[releases:]]), max(1, _NUMBERS // every))
+        faded = _fading(losses[0], kept[0], since[-1], every, digits, pass_on)[since]
+        until = releases * every - (since + width - 1)
+        faded += kept[1] + _fading(losses[1], kept[2], until[0], every, digits, pass_on)[until]
+        most = max(most, float(faded.max(initial=0.0)))
+    return most
 
 
-def _fading(side: Losses, leaked: Floats, every: int, digits: int) -> Floats:
-    """What 1, ..., `every` - 1 steps after releases that leaked so much is left, at most, nats, (every - 1, R)."""
-    found = np.empty((every - 1, len(leaked)))
-    for gap in range(1, every):
+def _undominated(found: Floats, few: int) -> Floats:
+    """Of columns those that no other is at least as large as; of many, so few as are, together, as large as all."""
+    kept, left = list[Floats](), found
+    before = math.inf
+    while 0 < left.shape[1] < _FEWER * before:
+        before, largest = left.shape[1], left[:, left.sum(axis=0).argmax(), None]
+        kept.append(largest)
+        left = left[:, (left > largest).any(axis=0)]
+    left = np.hstack([*kept, left])
+    if left.shape[1] <= few:
+        return left
+    left = left[:, np.argsort(-left[0], kind="stable")]
+    return np.maximum.reduceat(left, np.arange(0, left.shape[1], -(-left.shape[1] // few)), axis=1)
+
+
+def _fading(side: Losses, leaked: Floats, steps: int, every: int, digits: int, pass_on: PassEach) -> Floats:
+    """What 0, 1, ..., `steps` steps after releases that leaked so much is left, at most, nats, (steps + 1, R)."""
+    found = np.empty((steps + 1, len(leaked)))
+    found[0] = leaked
+    for gap in range(1, steps + 1):
         whole = looked_at(gap, every - gap, digits)
-        found[gap - 1] = side.loss(gap, gap)(leaked) if whole else side.loss(1, 1)(found[gap - 2])
+        found[gap] = pass_on(side.loss(gap, gap), leaked) if whole else pass_on(side.loss(1, 1), found[gap - 1])
     return found

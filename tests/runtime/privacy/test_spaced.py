@@ -7,10 +7,12 @@ import pytest
 
 from policyc.planning import schedules
 from policyc.planning.leakage import settled_runs
+from policyc.planning.leakage import spaced as spaced_releases
 from policyc.planning.leakage.losses import losses_of
-from policyc.planning.leakage.recursion import both_sides, largest_of
+from policyc.planning.leakage.proposals import proposed, proposed_each
+from policyc.planning.leakage.recursion import both_sides, largest_of, window_leakage
 from policyc.planning.leakage.settled_runs import largest_leakage
-from policyc.planning.leakage.spaced import less_between, releases_of, spaced
+from policyc.planning.leakage.spaced import largest_between, less_between, releases_of, spaced
 from policyc.planning.promise import Promise
 from policyc.planning.schedules import Group, Run, expand, spare
 from policyc_check.steps.chains import Chain
@@ -52,6 +54,74 @@ def test_releases_alone_leak_as_much_as_all_steps(
     assert schedules._leakage(runs, [group], 1, 9.0, audit=True) == each
     monkeypatch.setattr(settled_runs, "KEPT", 10)
     assert largest_leakage(budgets, *sides, 1, lags) == whole
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("every", [2, 3, 7, 24, 97])
+@pytest.mark.parametrize("stay", [0.2, 0.9, 0.99])
+def test_of_steps_in_a_row_releases_alone_tell_as_much_as_all(
+    seed: int, every: int, stay: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shorter than a gap, whole gaps, some more, and nearly all steps; budgets that differ; heads and tails."""
+    rng = np.random.default_rng(100 * every + seed)
+    chain = mixing(int(rng.integers(2, 6)), stay, seed)
+    lags = (1, every, 3 * every) if seed % 2 else (1, every)
+    losses = losses_of(chain)
+    released = np.where(rng.random(20) < 0.2, rng.uniform(0.05, 0.9, 20), 0.3)
+    budgets = np.zeros(20 * every)
+    budgets[::every] = released
+    budgets = np.concatenate([np.zeros(seed * every // 7), budgets[: len(budgets) - seed * every // 9]])
+    between = spaced(losses, lags, every)
+    assert between is not None
+    sides = both_sides(released, *between[0], between[1], 0)
+    monkeypatch.setattr(settled_runs, "KEPT", 4)
+    for width in {2, every - 1, every, every + 1, 3 * every, 5 * every + 1, 7 * every - 1, len(budgets)} - {1}:
+        whole = float(window_leakage(budgets, *losses, width, lags).max())
+        found = largest_between(released, sides, losses, every, width)
+        assert whole * (1 - 1e-14) <= found <= whole * (1 + 1e-9), width  # by several lags hardly more
+        assert largest_leakage(budgets, *losses, width, lags) == pytest.approx(found, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("window", [2, 5, 6, 7, 20, 29, 30, 400])
+def test_steps_in_a_row_are_searched_and_proposed_from_releases_alone(
+    seed: int, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a schedule leaves of a promise, and what the check will accept of it at most, to roundings."""
+    every, chain = 6, mixing(3, 0.95, seed)
+    head = [Run(float(e), every, every) for e in np.random.default_rng(seed).uniform(0.1, 0.4, 3)]
+    runs = [Run(0.0, seed), *head, Run(0.2, 60 * every, every), Run(0.35, seed + 1, seed + 1)][seed == 0 :]
+    group, promise = Group(None, chain, (1, every)), Promise(((9.0, window),))
+    left, proposals = spare(runs, promise, [group]), schedules._leakage(runs, [group], window, 99.0, audit=False)
+    asked = []
+    monkeypatch.setattr(schedules, "releases_of", lambda _: asked.append(True))
+    each = schedules._leakage(runs, [group], window, 99.0, audit=True)
+    assert each <= proposals <= each * (1 + 1e-11)
+    assert asked
+    assert left == pytest.approx(spare(runs, promise, [group]), abs=1e-11)
+
+
+@pytest.mark.parametrize("few", [1, 5, 1_000])
+def test_what_no_other_is_as_large_as_is_kept(few: int) -> None:
+    """Of columns of which many, or none, are as large as others; together the kept ones are as large as all."""
+    rng = np.random.default_rng(few)
+    for found in (rng.random((3, 300)), np.array([np.arange(200.0), np.zeros(200), 200.0 - np.arange(200)])):
+        kept = spaced_releases._undominated(found, few)
+        assert kept.shape[1] <= max(few, 1)
+        assert (kept[:, None, :] >= found[:, :, None]).all(axis=0).any(axis=1).all()
+        if few >= found.shape[1]:
+            assert {*map(tuple, kept.T.tolist())} <= {*map(tuple, found.T.tolist())}
+    assert spaced_releases._undominated(np.array([[1.0, 2.0, 2.0, 0.0], [1.0, 1.0, 1.0, 3.0]]), few).shape[1] <= 2
+
+
+def test_many_are_proposed_as_one() -> None:
+    """Also of rows that are known roughly to roundings, of nothing, and of next to nothing."""
+    for loss in (losses_of(mixing(4, 0.9, 2))[0].loss(1, 1), losses_of(mixing(3, 0.7, 1))[1].loss(9, 9)):
+        leakages = np.array([0.0, 1e-300, 1e-12, 0.1, 3.0, 40.0])
+        each = [proposed(loss, leakage) for leakage in leakages.tolist()]
+        assert proposed_each(loss, leakages) == pytest.approx(each, rel=1e-15, abs=0)
+        assert loss.relative_error or len(loss.matrix) == 4
 
 
 def test_between_releases_less_leaks_of_chains_that_forget_slowly() -> None:
