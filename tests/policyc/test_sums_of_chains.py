@@ -24,6 +24,7 @@ from policyc import PolicyError, compile_policy
 from policyc.cli import app
 from policyc.quantification.budgets import read_budgets
 from policyc_check.plan.targets import NeighboringRelation
+from policyc_check.rounding import rounded_up
 from policyc_check.verify import verified_claims
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.mechanisms import stream_mechanism_kinds
@@ -331,7 +332,7 @@ def test_what_a_step_tells_is_all_that_the_chain_allows(tmp_path):
     assert float(sums.targets[1].epsilon) == pytest.approx(float(uniform.claims.largest_budget), rel=1e-10)
     (tmp_path / "plan.json").write_text(sums.to_json())
     spent = read_budgets(tmp_path / "plan.json")
-    assert spent.budgets.tolist() == [float(sums.targets[1].epsilon)] * 30
+    assert spent.budgets.tolist() == [rounded_up(sums.targets[1].epsilon)] * 30
 
 
 def test_endless_streams_spend_what_never_adds_up_to_more(tmp_path):

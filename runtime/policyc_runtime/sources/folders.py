@@ -10,13 +10,14 @@ column of text, the same in all files.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policyc_runtime.sources.input_table import PATTERN, InputTable, opened, repeated_columns, typed_table, unreadable
+from policyc_runtime.sources.input_table import PATTERN, InputTable, opened, parquet_columns, typed_table, unreadable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -153,12 +154,26 @@ def folder_table(connection: DuckDBPyConnection, folder: Path, base: str) -> Inp
     require_apart(folder, (str(name) for name, *_ in columns), partitions)
     uneven = {str(name) for name, there, kinds, _ in columns if there < len(names) or kinds > 1}
     often = any(times > there for _, there, _, times in columns)  # as parts of a column may be, too
-    repeated = repeated_columns(connection, quoted) if often else frozenset()
+    often |= len({str(name).casefold() for name, *_ in columns}) < len(columns)  # of files duckdb renames such columns
+    apart = {name for file in quoted for name in _alike(connection, file)} if often and len(quoted) > 1 else set()
+    names_first, instants = parquet_columns(connection, quoted[0])
     hive = "true, hive_types_autocast = false" if partitions else "false"
-    table = typed_table(connection, folder, f"read_parquet({files}, hive_partitioning = {hive})", repeated)
+    source = f"read_parquet({files}, hive_partitioning = {hive})"
+    table = typed_table(connection, folder, source, names_first, instants, apart)
     even = {name: said for name, said in table.columns.items() if name not in uneven}
     types = {**dict.fromkeys(uneven, ""), **table.types}
     return replace(table, columns=even, types=types, uneven=_differing(connection, names, quoted, uneven))
+
+
+def _alike(connection: DuckDBPyConnection, file: str) -> set[str]:
+    """The columns of a file that differ in capitals at most, and those that duckdb might name as it does one of them.
+
+    It matches columns of several files by names, after it renamed them.
+    """
+    names, _ = parquet_columns(connection, file)
+    times = Counter(name.casefold() for name in names)
+    stems = tuple(f"{name}_" for name, often in times.items() if often > 1)
+    return {name for name in names if times[name.casefold()] > 1 or name.casefold().startswith(stems)}
 
 
 def _differing(

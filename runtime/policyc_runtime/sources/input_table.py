@@ -13,11 +13,12 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.sources.memory import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
 
 SHOWN_COLUMNS = 20
+UTC = "TIMESTAMP WITH TIME ZONE"
 PATTERN = set("*?[")
 
 
@@ -34,6 +35,7 @@ class InputTable:
         rows: how many rows of data the file has at least, as counted without duckdb; None where nobody counted.
         checked: its rows were looked at when they came, and there may be none.
         uneven: columns that some files of a folder have not, or have of another type, and which file says so.
+        lost: columns of a table in memory that were not handed over.
     """
 
     path: Place
@@ -44,6 +46,7 @@ class InputTable:
     rows: int | None = None
     checked: bool = False
     uneven: Mapping[str, str] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
 
     def require_all(self, read: int) -> None:
         """Nothing when no row was passed over.
@@ -72,6 +75,10 @@ class InputTable:
                 because="nobody can tell which of them is meant",
                 help="leave one of them, or rename the others",
             )
+        if name in self.lost:
+            reason = f"the column `{name}`, which is the policy's {meaning}, is not handed over by the Arrow protocol: "
+            reason += "its name stands there twice, or it holds other things than text, numbers and moments"
+            raise unreadable(self.path, reason, "make it text, numbers or moments")
         if name in self.uneven:
             raise DataError(
                 "E0811",
@@ -107,31 +114,50 @@ class InputTable:
 
 
 def typed_table(
-    connection: DuckDBPyConnection, file: Path, source: str, repeated: frozenset[str] = frozenset()
+    connection: DuckDBPyConnection,
+    file: Path,
+    source: str,
+    names: Sequence[str] = (),
+    instants: Collection[str] = (),
+    apart: Collection[str] = (),
 ) -> InputTable:
-    """What has types of its own."""
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-    types = {row[0]: str(row[1]) for row in rows}
-    return InputTable(file, source, {name: identifier(name) for name in types if name not in repeated}, types, repeated)
-
-
-def repeated_columns(connection: DuckDBPyConnection, files: Iterable[str]) -> frozenset[str]:
-    """Names that several columns of a Parquet file have, of which duckdb would rename all but the first.
+    """What has types of its own.
 
     Args:
-        connection: what reads them.
-        files: as SQL says them.
+        connection: what reads it.
+        file: for messages.
+        source: what to select from, as SQL.
+        names: of its columns, in order: duckdb renames all but the first whose names differ in capitals at most. Of
+            those beyond these duckdb's are right.
+        instants: columns that duckdb takes for what clocks show, and that hold moments of UTC.
+        apart: names that are not told apart from others.
     """
-    found: set[str] = set()
-    for file in files:
-        parts = connection.execute(f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({file})").fetchall()
-        names: Counter[str] = Counter()
-        within = 0  # so many parts of a column that has parts are left
-        for name, children in parts[1:]:
-            names[name] += not within
-            within = within - 1 + children if within else children
-        found |= {name for name, times in names.items() if times > 1}
-    return frozenset(found)
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    named = [*names, *(str(row[0]) for row in rows[len(names) :])]
+    repeated = {name for name, times in Counter(named).items() if times > 1} | (set(apart) & set(named))
+    types = {name: UTC if name in instants else str(row[1]) for name, row in zip(named, rows, strict=True)}
+    columns = {name: identifier(row[0]) for name, row in zip(named, rows, strict=True) if name not in repeated}
+    return InputTable(file, source, columns, types, frozenset(repeated))
+
+
+def parquet_columns(connection: DuckDBPyConnection, file: str) -> tuple[list[str], set[str]]:
+    """The names of a Parquet file's columns, in order, and those of moments as old writers store them.
+
+    These are 96 bits, said to be of UTC; duckdb forgets that.
+
+    Args:
+        connection: what reads it.
+        file: as SQL says it.
+    """
+    parts = connection.execute(f"SELECT name, coalesce(num_children, 0), type FROM parquet_schema({file})").fetchall()
+    names, instants = [], set()
+    within = 0  # so many parts of a column that has parts are left
+    for name, children, kind in parts[1:]:
+        if not within:
+            names.append(str(name))
+            instants |= {str(name)} if kind == "INT96" else set()
+        within = within - 1 + children if within else children
+    return names, instants
 
 
 def opened(descriptor: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
@@ -41,31 +40,33 @@ class _Handed:
         return capsule
 
 
-def _at_fault(handed: Any) -> str | None:
-    """Which column does not come by itself either, where others do; its name may be data. None where nobody knows."""
+def _without_faults(handed: Any) -> tuple[Any, frozenset[str]] | None:
+    """A table without the columns that do not come by themselves either, and their names; None where nobody knows."""
     import duckdb
 
     try:
         names = [*map(str, getattr(handed, "column_names", getattr(handed, "columns", ())))]
         pick = handed.select if hasattr(handed, "select") else handed.__getitem__
-        parts = [pick([name]) for name in names]
+        parts = {name: pick([name]) for name in names}
     except Exception:  # whatever kind of table it is
         return None
-    wrong = []
-    for place, part in enumerate(parts, 1):
+    wrong = set()
+    for name, part in parts.items():
         connection = duckdb.connect()
         try:
             connection.register("part", _Handed(part))
             connection.execute("SELECT count(COLUMNS(*)) FROM part")
         except Exception:  # their messages may quote data
-            wrong.append(place)
+            wrong.add(name)
         finally:
             connection.close()
-    return f"column {wrong[0]} of {len(names)}" if 0 < len(wrong) < len(names) else None
+    return (pick([name for name in names if name not in wrong]), frozenset(wrong)) if len(wrong) < len(names) else None
 
 
 class HeldTable:
     """The rows of a table, held as long as a run lasts: streams that can be read once alone are, and nothing changes.
+
+    Columns that do not come by the protocol are left out, and missed where the policy names one.
 
     Raises:
         DataError: E0810, it cannot be read.
@@ -75,26 +76,37 @@ class HeldTable:
         import duckdb
 
         self._connection = connection
-        table = _Handed(handed)
+        self.lost: frozenset[str] = frozenset()
+        """Columns that were not handed over."""
+        faults = duckdb.Error, ImportError, RuntimeError, ValueError, TypeError  # their messages may quote data
         try:
-            connection.register(HANDED, table)
-            connection.execute(f"CREATE TABLE held AS FROM {HANDED}")
-            connection.unregister(HANDED)
-        except (duckdb.Error, ImportError, RuntimeError, ValueError, TypeError):  # their messages may quote data
-            reason = "it hands over no table of columns by the Arrow protocol that can be read to its end"
-            if (one := _at_fault(handed)) is not None:
-                reason = f"{one} is not handed over by the Arrow protocol: "
-                reason += "its name stands there twice, or it holds other things than text, numbers and moments"
-            raise DataError(
-                "E0810",
-                "the data cannot be read",
-                where=str(MEMORY),
-                because=reason,
-                help="hand over a table of text, numbers and moments, or write it to a Parquet file and name that; "
-                "pandas needs pyarrow for it",
-            ) from None
-        self.repeated = frozenset(name for name, times in Counter(table.names).items() if times > 1)
-        """Names that several columns have, of which duckdb renames all but the first."""
+            self.names = self._copied(handed)
+            """Of its columns, in order, as they were handed over."""
+        except faults:
+            left = _without_faults(handed)
+            try:
+                if left is None or not left[1]:
+                    raise ValueError from None
+                self.names, self.lost = self._copied(left[0]), left[1]
+            except faults:
+                raise DataError(
+                    "E0810",
+                    "the data cannot be read",
+                    where=str(MEMORY),
+                    because="it hands over no table of columns by the Arrow protocol that can be read to its end",
+                    help="hand over a table of text, numbers and moments, or write it to a Parquet file and name that; "
+                    "pandas needs pyarrow for it, polars `.collect()` of what is lazy",
+                ) from None
+
+    def _copied(self, handed: ArrowStream) -> list[str]:
+        """All rows as `held`; the names of the columns."""
+        table = _Handed(handed)
+        self._connection.register(HANDED, table)
+        try:
+            self._connection.execute(f"CREATE TABLE held AS FROM {HANDED}")
+        finally:
+            self._connection.unregister(HANDED)
+        return table.names
 
     def __str__(self) -> str:
         return str(MEMORY)

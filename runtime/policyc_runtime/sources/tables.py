@@ -30,7 +30,7 @@ from policyc_runtime.sources.engines.remote import RemoteTable
 from policyc_runtime.sources.engines.session import DuckDBSession, Session
 from policyc_runtime.sources.folders import PARQUET, folder_table, open_folder, parquet_files, place_in, torn_file
 from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
-from policyc_runtime.sources.input_table import not_there, repeated_columns, typed_table, unreadable
+from policyc_runtime.sources.input_table import not_there, parquet_columns, typed_table, unreadable
 from policyc_runtime.sources.input_table import opened as opened  # noqa: PLC0414
 from policyc_runtime.sources.memory import HANDED, MEMORY, CheckedRows, HeldTable, Place, Rows
 
@@ -198,7 +198,7 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
     if isinstance(path, HeldTable):
         connection.register(HANDED, path)
         with reading(MEMORY):
-            table = typed_table(connection, MEMORY, HANDED, path.repeated)
+            table = replace(typed_table(connection, MEMORY, HANDED, path.names), lost=path.lost)
         yield table
         return
     if isinstance(path, CheckedRows):
@@ -229,7 +229,7 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
         parquet = f"read_parquet({place}, hive_partitioning = false)"
         with reading(file):
             if is_parquet(file):
-                table = typed_table(connection, file, parquet, repeated_columns(connection, [place]))
+                table = typed_table(connection, file, parquet, *parquet_columns(connection, place))
             else:
                 table = _csv(file, place, names_only=names_only)
         yield table

@@ -7,10 +7,10 @@ from policyc_check.plan.stream import StreamRecord
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.calendar import Clock
 from policyc_runtime.sources.engines.dialect import DUCKDB, Dialect
-from policyc_runtime.sources.input_table import InputTable
+from policyc_runtime.sources.input_table import UTC, InputTable
 from policyc_runtime.sources.tables import quoted
 
-WITH_ZONE = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
+WITH_ZONE = (UTC, "TIMESTAMPTZ_NS")
 WITHOUT_ZONE = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 TIME_TYPES = ("VARCHAR", *WITHOUT_ZONE, *WITH_ZONE)  # by name: of one that is not known here nobody can say its zone
 # Texts that duckdb takes for moments, and `start` does not: words such as `epoch`, and offsets that no place has.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,20 +46,57 @@ participation at_most(6 steps, BOUND)
 FINE = {"rider": ["a", "b"], "at": ["2026-01-01T00:30", "2026-01-01T01:30"], "town": ["A", "B"]}
 
 
-@pytest.mark.parametrize("kind", ["pandas", "pandas, twice", "pyarrow", "pyarrow, a number"])
-def test_a_column_that_cannot_be_handed_over_is_named(kind: str, tmp_path: Path) -> None:
-    """Objects, names that stand there twice, and types that duckdb has none for: which one, and nothing of its rows."""
-    pandas = pytest.importorskip("pandas")
-    table: Any = {
-        "pandas": lambda: pandas.DataFrame({**FINE, "more": [1, "S3CRET"]}),
-        "pandas, twice": lambda: pandas.DataFrame([["a", "b", "c", 1, 2]], columns=[*FINE, "more", "more"]),
-        "pyarrow": lambda: pa.table({**FINE, "more": pa.array([1, 2], pa.decimal256(60, 2))}),
-        "pyarrow, a number": lambda: pa.table({**FINE, "more": pa.array(np.zeros(2, dtype=np.float16))}),
+def _with_a_fault(kind: str, name: str) -> Any:
+    """A table of which one column is not handed over."""
+    fine = {column: values for column, values in FINE.items() if column != name}
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    rows = [[*row] for row in zip(*fine.values(), [1, 2], [3, 4], strict=True)]
+    return {
+        "pandas": lambda: pandas.DataFrame({**fine, name: [1, "S3CRET"]}),
+        "pandas, twice": lambda: pandas.DataFrame(rows, columns=[*fine, name, name]),
+        "pyarrow": lambda: pa.table({**fine, name: pa.array([1, 2], pa.decimal256(60, 2))}),
+        "pyarrow, a number": lambda: pa.table({**fine, name: pa.array(np.zeros(2, dtype=np.float16))}),
+        "polars": lambda: polars.DataFrame(fine).with_columns(polars.lit(None).alias(name)),
     }[kind]()
+
+
+FAULTS = ["pandas", "pandas, twice", "pyarrow", "pyarrow, a number", "polars"]
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_column_that_cannot_be_handed_over_is_named(kind: str, tmp_path: Path) -> None:
+    """Objects, names that stand there twice, types that duckdb has none for, and none at all; nothing of its rows."""
     with pytest.raises(DataError, match="the data cannot be read") as refused:
-        release(plan_of(tmp_path), table, tmp_path / "l", pin=None)
-    assert re.match("column 4 of [45] is not handed over", str(refused.value.because))
+        release(plan_of(tmp_path), _with_a_fault(kind, "town"), tmp_path / "l", pin=None)
+    assert "the column `town`, which is the policy's cell, is not handed over" in str(refused.value.because)
     assert "S3CRET" not in f"{refused.value} {refused.value.because} {refused.value.help}"
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_column_that_cannot_be_handed_over_is_left_out(kind: str, tmp_path: Path) -> None:
+    """Where the policy does not name it: as of files, no other column matters."""
+    found = read_events(HeldTable(connect(), _with_a_fault(kind, "more")), plan_of(tmp_path), steps=2)
+    assert found.counts["rides"].tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("how", ["memory", "file", "folder"])
+def test_names_that_differ_in_capitals_are_told_apart(how: str, tmp_path: Path) -> None:
+    """Duckdb renames all but the first, to what may be another column's name."""
+    table = pa.table(
+        [["x", "x"], ["x", "x"], FINE["rider"], FINE["at"], ["B", "B"], ["B", "B"], FINE["town"]],
+        names=["User", "user", "user_1", "at", "Town", "town", "town_1"],
+    )
+    plan = plan_of(tmp_path, renamed={"user     rider": "user     user_1", "town": "town_1"})
+    given: Any = HeldTable(connect(), table)
+    if how != "memory":
+        (tmp_path / "in").mkdir()
+        pq.write_table(table, tmp_path / "in" / "a.parquet")
+        given = tmp_path / "in" / ("a.parquet" if how == "file" else "")
+    assert read_events(given, plan, steps=2).counts["rides"].tolist() == [[1, 0], [0, 1]]
+    if how == "folder":
+        pq.write_table(table, tmp_path / "in" / "b.parquet")
+        with pytest.raises(DataError, match="there are several columns `user_1`"):
+            read_events(given, plan, steps=2)
 
 
 @pytest.mark.parametrize("columns", [3, len, ["a"], None])
@@ -92,9 +128,14 @@ class Stream:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-def plan_of(folder: Path, bound: str = 'assumed = "so many hours"', clock: str = "") -> Plan:
+def plan_of(
+    folder: Path, bound: str = 'assumed = "so many hours"', clock: str = "", renamed: dict[str, str] | None = None
+) -> Plan:
     file = folder / "trips.policy"
-    file.write_text(POLICY.replace("BOUND", bound).replace("CLOCK", clock))
+    text = POLICY.replace("BOUND", bound).replace("CLOCK", clock)
+    for name, other in (renamed or {}).items():
+        text = text.replace(name, other)
+    file.write_text(text)
     return load_plan(compile_policy(file).save(folder / "trips.plan"))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from policyc.planning.draft import draft_of
@@ -93,3 +94,41 @@ def test_a_column_of_any_unit_is_the_same_moment(unit: str, zone: str | None, su
         found = connection.execute(rows_with_moments(table, stream, table.columns["at"], "1 AS one")).fetchall()
     berlin = MOMENT.timestamp() - (0 if zone else 2 * 3600)
     assert found[0][0] == berlin * 1_000_000
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("suffix", ["parquet", "table"])
+def test_nanoseconds_are_cut_as_those_of_texts_are(zone: str | None, suffix: str, tmp_path: Path) -> None:
+    """Else the last moment of a day, as pandas has it, would be in the next one; before 1970 as well."""
+    (tmp_path / "days.policy").write_text(POLICY.replace('  clock "Europe/Berlin"', ""), encoding="utf-8")
+    stream = draft_of(check_file(tmp_path / "days.policy")[2], {}).stream
+    texts = ["2026-07-01T23:59:59.999999999", "1949-12-31T23:59:59.999999500", "1970-01-01T00:00:00.000000999"]
+    column = pa.array([pd.Timestamp(text).value for text in texts], pa.timestamp("ns", tz=zone))
+    connection = connect()
+    given: str | HeldTable = HeldTable(connect(), pa.table({"at": column}))
+    if suffix == "parquet":
+        pq.write_table(pa.table({"at": column}), tmp_path / "rows.parquet")
+        given = str(tmp_path / "rows.parquet")
+    with open_table(connection, given) as table:
+        rows = rows_with_moments(table, stream, table.columns["at"], "1 AS one")
+        found = [moment for moment, _ in connection.execute(rows).fetchall()]
+    (tmp_path / "rows.csv").write_text("\n".join(["at", *texts]) + "\n", encoding="utf-8")
+    with open_table(connection, str(tmp_path / "rows.csv")) as table:
+        rows = rows_with_moments(table, stream, table.columns["at"], "1 AS one")
+        said = [moment for moment, _ in connection.execute(rows).fetchall()]
+    assert found == said == [pd.Timestamp(text).value // 1000 for text in texts]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_moments_of_96_bits_are_those_of_utc(folder: bool, tmp_path: Path) -> None:
+    """As Spark writes them, and reads them: not what a clock shows."""
+    (tmp_path / "days.policy").write_text(POLICY, encoding="utf-8")
+    stream = draft_of(check_file(tmp_path / "days.policy")[2], {}).stream
+    rows = pa.table({"at": [MOMENT.replace(tzinfo=None)]})
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        pq.write_table(rows, tmp_path / "in" / f"{name}.parquet", use_deprecated_int96_timestamps=True)
+    connection = connect()
+    with open_table(connection, str(tmp_path / "in" / ("" if folder else "a.parquet"))) as table:
+        found = connection.execute(rows_with_moments(table, stream, table.columns["at"], "1 AS one")).fetchall()
+    assert [(row[0], row[-2]) for row in found] == [(MOMENT.timestamp() * 1_000_000, False)] * (2 if folder else 1)

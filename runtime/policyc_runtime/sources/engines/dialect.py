@@ -111,7 +111,9 @@ class DuckDB:
         return f"((year({date}) - 1970) * 12 + month({date}) - 1)"
 
     def moment(self, column: str, kind: str) -> str:
-        """Microseconds without a zone are those of UTC, and casting them is dear."""
+        """Microseconds without a zone are those of UTC, and casting them is dear; a cast of nanoseconds rounds up."""
+        if kind.endswith("_NS"):
+            return f"(epoch_ns({column}) // 1000 - (epoch_ns({column}) % 1000 < 0)::BIGINT)"
         return f"epoch_us({column if kind == 'TIMESTAMP' else f'TRY_CAST({column} AS TIMESTAMPTZ)'})"
 
     def number(self, column: str, kind: str) -> str:
