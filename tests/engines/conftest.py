@@ -81,5 +81,6 @@ def spark() -> None:
     os.environ["PYSPARK_SUBMIT_ARGS"] = (
         "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=4 "
         "--conf spark.sql.adaptive.enabled=true --conf spark.driver.bindAddress=127.0.0.1 "
-        "--conf spark.driver.host=127.0.0.1 pyspark-shell"
+        f"--conf spark.driver.host=127.0.0.1 --conf spark.sql.warehouse.dir={tempfile.gettempdir()}/warehouse "
+        "pyspark-shell"
     )

@@ -9,9 +9,11 @@ import duckdb
 import pytest
 from plans import make_plan
 
+from policyc import compile_policy
+from policyc_runtime import load_plan
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources import read_events
-from policyc_runtime.sources.engines.spark import SparkTable, started
+from policyc_runtime.sources.engines.spark import SparkSessionOfOneRun, SparkTable, started
 from policyc_runtime.sources.engines.spark_folder import listed
 from policyc_runtime.sources.folders import checked_files, parquet_files
 
@@ -173,3 +175,85 @@ def test_what_a_query_failed_at_is_not_logged(spark: None, capfd: pytest.Capture
     told = capfd.readouterr()
     assert "N0SECRET" not in told.out + told.err + f"{refused.value}{refused.value.because}{refused.value.help}"
     assert told.err == ""
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "another": lambda file: write(file, "z", "JFK"),
+    "longer": lambda file: duckdb.sql(
+        "SELECT 'u' || i AS tailnum, TIMESTAMP '2013-01-01 08:00:00' AS departed_at, 'JFK' AS origin FROM range(9) "
+        "AS t(i)"
+    ).write_parquet(str(file)),
+    "in its place": lambda file: (write(file.with_suffix(".tmp"), "z"), file.with_suffix(".tmp").replace(file)),
+    "gone": Path.unlink,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "how"),
+    [
+        *(("folder", call, how) for call in (0, 2) for how in CHANGES),
+        ("table", 1, "in its place"),
+        ("table", 1, "gone"),
+    ],
+)
+def test_files_that_change_meanwhile_are_refused(
+    spark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, call: int, how: str
+) -> None:
+    """Every query reads them anew: else users of one state would be counted among the rows of another."""
+    folder = tmp_path / "in of \u00fc"
+    write(folder / "a.parquet")
+    write(folder / "b.parquet", "b", "JFK")
+    where = str(folder)
+    if kind == "table":
+        session = started()
+        session.sql("DROP TABLE IF EXISTS changing")
+        session.sql(f"CREATE TABLE changing USING parquet LOCATION '{folder}'")
+        where = "table:default.changing"
+    assert isinstance(found(SparkTable(where))[0], list)
+    asked = []
+    for name in ("create", "rows"):
+        way = getattr(SparkSessionOfOneRun, name)
+
+        def changing(session: SparkSessionOfOneRun, *given: str, way: Callable[..., object] = way) -> object:
+            asked.append(given)
+            if len(asked) == call + 1:
+                CHANGES[how](folder / "a.parquet")
+            return way(session, *given)
+
+        monkeypatch.setattr(SparkSessionOfOneRun, name, changing)
+    with pytest.raises(DataError) as refused:
+        read_events(SparkTable(where), PLAN, steps=1)
+    assert (refused.value.code, refused.value.because) == ("E0810", "it changed while it was read")
+    assert len(asked) > call
+
+
+def test_what_is_padded_is_told_by_what_is_written(spark: None, tmp_path: Path) -> None:
+    """Blanks at the end of `char(n)` mean nothing."""
+    session = started()
+    session.sql("DROP TABLE IF EXISTS padded")
+    columns = "tailnum CHAR(9), departed_at TIMESTAMP, origin CHAR(7)"
+    session.sql(f"CREATE TABLE padded ({columns}) USING parquet LOCATION '{tmp_path / 'table'}'")
+    session.sql("INSERT INTO padded VALUES ('a', timestamp'2013-01-01 00:30:00Z', 'JFK')")
+    write(tmp_path / "in" / "a.parquet", "a", "JFK", "TIMESTAMP '2013-01-01 00:30:00'")
+    assert found(SparkTable("table:default.padded")) == found(tmp_path / "in")
+    session.sql("DROP TABLE padded")
+
+
+DAYS = """policy days "Days of a city"
+stream seen { user person  time at  step 1d  horizon 9 steps  start "2026-03-28"  clock "Europe/Berlin" }
+release there = count(seen)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most(1 steps, enforced = keep_first)
+"""
+
+
+def test_moments_of_96_bits_are_those_of_utc_to_both(spark: None, tmp_path: Path) -> None:
+    """As Spark writes them unless it is told otherwise: half past eleven there is the next day in Berlin."""
+    (tmp_path / "days.policy").write_text(DAYS, encoding="utf-8")
+    plan = load_plan(compile_policy(tmp_path / "days.policy").save(tmp_path / "days.plan"))
+    session = started()
+    session.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    rows = session.sql("SELECT 'a' AS person, timestamp'2026-03-28 23:30:00Z' AS at")
+    rows.coalesce(1).write.parquet(str(tmp_path / "old"))
+    for one in (tmp_path / "old", SparkTable(str(tmp_path / "old"))):
+        assert read_events(one, plan, steps=3).counts["there"].tolist() == [[0], [1], [0]]

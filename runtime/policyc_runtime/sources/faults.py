@@ -11,10 +11,11 @@ from policyc_runtime.plan import Plan
 from policyc_runtime.sources.bounding import LARGEST
 from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.engines.dialect import DUCKDB
+from policyc_runtime.sources.input_table import changed_meanwhile
 from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT
 from policyc_runtime.sources.names import folded, written_twice
 from policyc_runtime.sources.participation import listed_cells, sum_columns
-from policyc_runtime.sources.tables import changed_meanwhile, no_rows, place_of
+from policyc_runtime.sources.tables import no_rows, place_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +128,7 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
             help="correct the date, or leave the row out",
         )
     if kind == NO_VALUE:
-        columns = " or ".join(f"`{query.column}`" for _, query in sum_columns(plan))
+        columns = " or ".join(dict.fromkeys(f"`{query.column}`" for _, query in sum_columns(plan)))
         return DataError(
             "E0836",
             f"the value in column {columns} is not a number",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 SHOWN_COLUMNS = 20
 UTC = "TIMESTAMP WITH TIME ZONE"
 PATTERN = set("*?[")
+SECRET = re.compile(r"(?i)\b([\w.-]*(?:pass|pwd|secret|token)[\w.-]*)\s*=\s*(?:'[^']*'?|[^\s;&]*)")
+"""What may be a password in what was given in a file's place."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +176,14 @@ def not_there(path: Path) -> str:
 
 
 def unreadable(file: Place, reason: str, remedy: str, where: str | None = None) -> DataError:
-    """The refusal of what is no readable file of its kind."""
-    return DataError("E0810", "the data cannot be read", where=where or str(file), because=reason, help=remedy)
+    """The refusal of what is no readable file of its kind; what may be a password in its name is not shown."""
+    shown = SECRET.sub(r"\1=...", where or str(file))
+    return DataError("E0810", "the data cannot be read", where=shown, because=reason, help=remedy)
+
+
+def changed_meanwhile(file: Place) -> DataError:
+    """The refusal of a file that somebody wrote while it was read."""
+    return unreadable(file, "it changed while it was read", "run again when nobody writes it")
 
 
 def identifier(name: str) -> str:

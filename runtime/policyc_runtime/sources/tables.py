@@ -30,7 +30,13 @@ from policyc_runtime.sources.engines.remote import RemoteTable
 from policyc_runtime.sources.engines.session import DuckDBSession, Session
 from policyc_runtime.sources.folders import PARQUET, folder_table, open_folder, parquet_files, place_in, torn_file
 from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
-from policyc_runtime.sources.input_table import not_there, parquet_columns, typed_table, unreadable
+from policyc_runtime.sources.input_table import (
+    changed_meanwhile,
+    not_there,
+    parquet_columns,
+    typed_table,
+    unreadable,
+)
 from policyc_runtime.sources.input_table import opened as opened  # noqa: PLC0414
 from policyc_runtime.sources.memory import HANDED, MEMORY, CheckedRows, HeldTable, Place, Rows
 
@@ -42,7 +48,7 @@ LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
 GZIP = b"\x1f\x8b"  # how such files begin
 FileState: TypeAlias = tuple[int, int, int]
-ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+ELSEWHERE = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+):/")
 
 
 def is_parquet(path: Path) -> bool:
@@ -145,12 +151,13 @@ def require_here(path: str | Path) -> None:
         DataError: it is a URL; nothing is ever fetched.
     """
     text = os.fspath(path)
-    if ELSEWHERE.match(text) is None or Path(path).exists():
+    there = ELSEWHERE.match(text)
+    if there is None or Path(path).exists():
         return
-    kind, rest = text.split(":/", 1)
+    kind, rest = there[1], text[there.end() :]
     here = kind.lower() == "file"
     if not here:
-        rest = rest.rpartition("@")[2].partition("?")[0]  # what stands before and behind may hold a password
+        rest = re.split("[?;]", rest.rpartition("@")[2])[0]  # what stands before and behind may hold a password
     remedy = "copy the file to this machine and name the copy, or count it where it lies: `--engine`"
     raise unreadable(
         Path(path),
@@ -307,11 +314,6 @@ def no_rows(file: Place, *, named: bool = True) -> DataError:
         because="nothing would be released, and the first step could not be told",
         help="check that the right file was given",
     )
-
-
-def changed_meanwhile(file: Place) -> DataError:
-    """The refusal of a file that somebody wrote while it was read."""
-    return unreadable(file, "it changed while it was read", "run again when nobody writes it")
 
 
 def _no_text(file: Path) -> DataError:

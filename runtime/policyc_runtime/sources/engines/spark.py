@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.engines.dialect import Dialect, Spark
 from policyc_runtime.sources.engines.remote import RemoteTable, refused
-from policyc_runtime.sources.engines.spark_folder import SparkFolder, spark_folder
-from policyc_runtime.sources.input_table import InputTable
+from policyc_runtime.sources.engines.spark_folder import SparkFolder, file_states, spark_folder
+from policyc_runtime.sources.input_table import SECRET, InputTable, changed_meanwhile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from policyc_runtime.sources.engines.session import Session
 
@@ -38,6 +38,7 @@ SOURCE = "input_rows"
 MOST_PARTS = 2**16
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.ansi.enabled": "true",  # what does not fit is an error, not a null
     "spark.sql.caseSensitive": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
@@ -64,7 +65,13 @@ TYPES = {  # of Spark, as DuckDB calls them
     "float": "FLOAT",
     "double": "DOUBLE",
 }
+DECLARED = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps the type that a table's column was declared with
+OTHERS = ("jdbc:", "postgresql:", "postgres:")
 REASONS = {
+    "PARQUET_TYPE_ILLEGAL": (
+        "a file has a type that Spark cannot read, as moments in nanoseconds are",
+        "write them in microseconds, or count the files here: leave `--engine` out",
+    ),
     "TABLE_OR_VIEW_NOT_FOUND": ("there is no such table", "check the name, and say its catalog and schema"),
     "PATH_NOT_FOUND": ("there is no such file or folder", "check the name; a table is named `table:schema.name`"),
 }
@@ -84,7 +91,8 @@ class SparkTable(RemoteTable):
     @classmethod
     def named(cls, text: str) -> SparkTable:
         """The table or place that a text names; DataError E0869 where Spark would take it for a pattern."""
-        bad = PATTERNS & set(text) or text in {"", TABLE} or text.lower().endswith((".csv", ".csv.gz"))
+        bad = bool(PATTERNS & set(text)) or text in {"", TABLE} or text.lower().endswith((".csv", ".csv.gz"))
+        bad = bad or SECRET.search(text) is not None or text.lower().startswith(OTHERS)  # it is not shown
         if bad or (
             "@" in text.partition("://")[2].partition("/")[0] and not text.startswith(("s3", "abfs", "wasb", "gs"))
         ):
@@ -115,14 +123,26 @@ class SparkTable(RemoteTable):
             uneven = {} if folder is None else folder.uneven
             types = {**dict.fromkeys(uneven, ""), **{name: _type_of(kind) for name, kind in rows.dtypes}}
             columns = {name: session.dialect.name(name) for name in types if name not in uneven}
+            columns |= {name: f"rtrim({columns[name]})" for name in _padded(rows) & columns.keys()}
             with silent():
-                yield session, InputTable(self, SOURCE, columns, types, uneven=uneven)
+                before = file_states(spark, SOURCE)
+                try:
+                    yield session, InputTable(self, SOURCE, columns, types, uneven=uneven)
+                except (PySparkException, Py4JError):
+                    self._require_same(spark, before)
+                    raise
+                self._require_same(spark, before)
         except PySparkException as error:
             raise self._refusal(error.getCondition()) from None
         except (Py4JError, ConnectionError, EOFError):
             raise self._refusal(None) from None
         finally:
             session.forget()
+
+    def _require_same(self, spark: SparkSession, before: dict[str, tuple[str, str] | None]) -> None:
+        """Nothing while the files are those that were read: every query reads them anew."""
+        if file_states(spark, SOURCE) != before:
+            raise changed_meanwhile(self)
 
     def _folder(self, spark: SparkSession) -> SparkFolder:
         from py4j.protocol import Py4JJavaError
@@ -161,6 +181,15 @@ def silent() -> Iterator[None]:
     finally:
         for logger, was in zip(loggers, were, strict=True):
             logger.disabled = was
+
+
+def _padded(rows: DataFrame) -> set[str]:
+    """Columns whose texts end with blanks that mean nothing, as the standard has it of `char(n)`."""
+    return {
+        field.name
+        for field in rows.schema
+        if str(field.metadata.get(DECLARED, field.dataType.simpleString())).startswith("char")
+    }
 
 
 def _type_of(kind: str) -> str:
@@ -232,7 +261,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 class SparkSessionOfOneRun:
-    """Temporary views of rows that are computed once: no later change of a file is seen."""
+    """Temporary views; rows that are computed once are kept, and others read anew for every query."""
 
     dialect: Dialect = Spark()
 

@@ -5,10 +5,12 @@ Spark alone would take one file's columns for those of all, and pass over folder
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from policyc_runtime.sources.folders import checked_files, parquet_files, partition_columns, require_apart
 from policyc_runtime.sources.input_table import unreadable
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from policyc_runtime.sources.engines.remote import RemoteTable
 
+STATE = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
 AT_ONCE = 8  # ends of files that are read at a time: on a far store each is waited for
 
 
@@ -80,6 +83,40 @@ def spark_folder(spark: SparkSession, said: RemoteTable, name: str) -> SparkFold
             elif first[column] != columns[column]:
                 uneven.setdefault(column, f"in `{file}` it has another type than in `{names[0]}`")
     return SparkFolder(base, names, uneven)
+
+
+def file_states(spark: SparkSession, table: str) -> dict[str, tuple[str, str] | None]:
+    """Of each file that a table's rows are read from how long it is, and when it was written; None where it is gone.
+
+    Args:
+        spark: what reads it.
+        table: as that knows it; of one that is kept elsewhere than in files nothing is told.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = spark._jvm
+    settings = spark._jsc.hadoopConfiguration()
+    files = {_plain(unquote(file)) for file in spark.table(table).inputFiles()}
+
+    def states(folder: str) -> Iterator[tuple[str, tuple[str, str]]]:
+        path = jvm.org.apache.hadoop.fs.Path(folder)
+        try:
+            found = path.getFileSystem(settings).listStatus(path)
+        except Py4JJavaError:
+            return
+        for one in found:
+            if (told := STATE.search(one.toString())) is not None:
+                yield _plain(told[1]), (told[2], told[3])
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        parts = list(pool.map(lambda folder: dict(states(folder)), {file.rpartition("/")[0] for file in files}))
+    known = {file: state for part in parts for file, state in part.items()}
+    return {file: known.get(file) for file in files}
+
+
+def _plain(file: str) -> str:
+    """A file's name as both say it."""
+    return re.sub("^file:/+", "file:/", file)
 
 
 def listed(system: Any, folder: Any) -> Iterator[str]:
