@@ -215,10 +215,10 @@ def _begun(plan: Plan, book: Ledger, outputs: Mapping[str, Path], steps: int) ->
     return begun
 
 
-def _left(plan: Plan, book: Ledger, latest: int | None) -> tuple[Path, Checkpoint]:
-    """A ledger, and what to note of it, so that the next run may begin as many steps before its own as this one."""
+def _left(plan: Plan, book: Ledger, latest: int | None) -> Checkpoint:
+    """What to note of a ledger, so that the next run may begin as many steps before its own as this one."""
     first = carried.first_kept(plan, book, latest or 1)
-    return book.path, book.checkpoint(first, carried.left_at(plan, book, first))
+    return book.checkpoint(first, carried.left_at(plan, book, first))
 
 
 def _as_left(
