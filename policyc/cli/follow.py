@@ -271,10 +271,11 @@ def _standing(account: Path, changed: int) -> Standing:  # noqa: ARG001
 
 def _overdue(waiting: int, done: int) -> str:
     """What is published at once, in words: of a stream that begins in the past, which may have other events to show."""
-    steps = "1 step is" if waiting == 1 else f"{waiting:,} steps are"
-    way = f"; to release them from events of their own, end this and `policyc run --continued --steps {waiting}` first"
-    when = "they are published as soon as events that wait, if any, are read"
-    return f"{steps} overdue: {when}{'' if done else way}"
+    steps = "1 step is overdue: it is" if waiting == 1 else f"{waiting:,} steps are overdue: they are"
+    which = "it" if waiting == 1 else "them"
+    way = f"; to release {which} from events of {'its' if waiting == 1 else 'their'} own, end this and `policyc run "
+    way += f"--continued --steps {waiting}` first"
+    return f"{steps} published as soon as events that wait, if any, are read{'' if done else way}"
 
 
 def _drawn_before(done: int, fresh: int) -> str:

@@ -55,7 +55,7 @@ class Foreign:
         if not self.text.strip():
             raise self.refused("the file is empty")
 
-    def refused(self, message: str, place: str = "", *, help: str | None = None) -> ForeignFileError:  # noqa: A002
+    def refused(self, message: str, place: str = "", *, help: str | None = None) -> ForeignFileError:
         """The refusal, to be raised."""
         where = f"{self.name}: {place}" if place else self.name
         return ForeignFileError(self._code, message, where=where, help=help or self._remedy)

@@ -13,17 +13,14 @@ class KernelError(Exception):
     """
 
     def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        where: str | None = None,
-        because: str | None = None,
-        help: str | None = None,  # noqa: A002  the word every diagnostic uses
+        self, code: str, message: str, *, where: str | None = None, because: str | None = None, help: str | None = None
     ) -> None:
         super().__init__(message)
         self.code, self.message = code, message
         self.where, self.because, self.help = where, because, help
+        for mark, text in (("--> ", where), ("= because: ", because), ("= help: ", help)):  # told in a traceback, too
+            if text:
+                self.add_note(f"  {mark}{text}")
 
 
 class PlanFormatError(KernelError):

@@ -22,7 +22,7 @@ from policyc_check.plan.plan import Plan
 from policyc_check.plan.stream import DAY, MONTH, Length
 from policyc_check.plan.targets import EventLevel, UserLevel, UserRho, WEvent, window_of
 from policyc_check.records import Name, Record
-from policyc_check.rounding import rounded_down, rounded_up
+from policyc_check.rounding import rounded_down
 from policyc_check.steps.budgets import window_budget
 from policyc_check.users.claims import promised_user_level, setting_of, stream_largest_loss, stream_profile, stream_rho
 from policyc_check.users.profile import PrivacyProfile, SumLoss
@@ -133,14 +133,17 @@ class Bound(Record):
         return lost is not None and lost <= Fraction(self.limit())
 
     def spent(self, charges: Charges) -> float | None:
-        """What some plans tell together, rounded up: nats (at the account's delta), or rho; None for no limit."""
+        """What some plans tell together, as `said` rounds: nats (at the account's delta), or rho; None for no limit."""
+        told = self.told(charges)
+        return None if told is None else said(told)
+
+    def told(self, charges: Charges) -> Fraction | None:
+        """The same, not rounded where it is a sum."""
         promise, listed = self.promise, list(charges)
-        if not listed:
-            return 0.0
-        if isinstance(promise, UserLevel) and promise.delta > 0:
-            return _epsilon_at(self._profile(listed), float(promise.delta))
-        lost = self._sum(listed)
-        return None if lost is None else rounded_up(lost)
+        if listed and isinstance(promise, UserLevel) and promise.delta > 0:
+            found = _epsilon_at(self._profile(listed), float(promise.delta))
+            return None if found is None else Fraction(found)
+        return self._sum(listed)
 
     def _sum(self, charges: Charges) -> Fraction | None:
         losses = [(self._loss(plan), times) for plan, times in charges]
@@ -163,8 +166,14 @@ class Bound(Record):
         return reduce(PrivacyProfile.compose, parts)
 
 
+def said(value: Fraction) -> float:
+    """A number rounded up as it is read: its shortest decimal text is no less, and decimals are what they were."""
+    near = float(value)
+    return near if Fraction(repr(near)) >= value else math.nextafter(near, math.inf)
+
+
 class Standing(NamedTuple):
-    """What stands in an account: nats or rho, rounded up; None for no limit. `left` is rounded down."""
+    """What stands in an account: nats or rho, as `said` rounds; None for no limit. `left` is rounded down."""
 
     requested: float | None
     spent: float | None

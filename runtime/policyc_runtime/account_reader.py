@@ -9,6 +9,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ from typing import Self
 from pydantic import ValidationError
 
 from policyc_check.plan.plan import Plan, canonical_json
-from policyc_runtime.account_bound import Bound, Standing
+from policyc_runtime.account_bound import Bound, Standing, said
 from policyc_runtime.account_entry import AccountEntry, chained
 from policyc_runtime.account_file import (
     APPLICATION,
@@ -87,10 +88,14 @@ class AccountReader:
 
     def standing(self) -> Standing:
         """What is spent, requested beside it, and left."""
-        spent, together = self.bound.spent(self.charges(requested=False)), self.bound.spent(self.charges())
+        spent, together = self.bound.told(self.charges(requested=False)), self.bound.told(self.charges())
         limit = self.bound.limit()
-        requested = None if together is None or spent is None else max(0.0, together - spent)
-        return Standing(requested, spent, limit, 0.0 if together is None else max(0.0, float(limit) - together))
+        return Standing(
+            None if together is None or spent is None else max(0.0, said(together - spent)),
+            None if spent is None else said(spent),
+            limit,
+            0.0 if together is None else max(0.0, -said(together - Fraction(limit))),
+        )
 
     def reached(self, ledger: str) -> State | None:
         """How far a ledger was when what was drawn on it was last published; None where that is not known."""

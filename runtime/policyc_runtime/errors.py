@@ -5,27 +5,17 @@ from __future__ import annotations
 from policyc_check.errors import KernelError
 
 
-class RunError(KernelError):
-    """A refusal that says its place, its reason and its remedy in a traceback, too."""
-
-    def __init__(self, code: str, message: str, **told: str | None) -> None:
-        super().__init__(code, message, **told)
-        for mark, text in (("--> ", self.where), ("= because: ", self.because), ("= help: ", self.help)):
-            if text:
-                self.add_note(f"  {mark}{text}")
-
-
-class DataError(RunError):
+class DataError(KernelError):
     """Events or counts that do not fit the plan."""
 
 
-class LedgerError(RunError):
+class LedgerError(KernelError):
     """A ledger that is missing, altered, truncated, busy, or of another plan."""
 
 
-class ReleaseError(RunError):
+class ReleaseError(KernelError):
     """Released values that cannot be made, or that do not match the ledger."""
 
 
-class AccountError(RunError):
+class AccountError(KernelError):
     """An account of a data set that is missing, altered, busy, or has not so much left."""

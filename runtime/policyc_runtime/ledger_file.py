@@ -53,6 +53,25 @@ def connect(uri: str) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
 
 
+@contextmanager
+def held_still(path: Path, release: str) -> Iterator[int]:
+    """How many steps of a release a ledger has, while nobody adds to it; let go when the process ends, however it does.
+
+    Raises:
+        LedgerError: E0824, somebody adds to it; E0820, it cannot be read.
+    """
+    with guarded(path):
+        connection = connect(path.absolute().as_uri() + "?mode=rw")
+    try:
+        with guarded(path):
+            connection.execute("BEGIN IMMEDIATE")
+            asked = "SELECT step + 1 FROM entry WHERE release = ? ORDER BY step DESC LIMIT 1"
+            found = connection.execute(asked, (release,)).fetchone()
+        yield found[0] if found else 0
+    finally:
+        connection.close()
+
+
 def recovered(path: Path, folder: str) -> Path:
     """A copy of a ledger whose run was killed while it wrote, with what it had begun undone."""
     copy = Path(folder) / path.name

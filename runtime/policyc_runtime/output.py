@@ -20,6 +20,7 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.file_identity import Identity, settled
 from policyc_runtime.files import copy, draft, followed, is_full, place
 from policyc_runtime.ledger_checkpoint import Content, FoundFile, way_to, write_checkpoint
+from policyc_runtime.ledger_file import held_still
 from policyc_runtime.output_place import output_paths, unwritable
 from policyc_runtime.published_values import NOT_A_RELEASE, Earlier, MadeSeries, Release, Series
 from policyc_runtime.sources.moments import says_zone
@@ -43,9 +44,10 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
         The files, in the order of the releases.
 
     Raises:
-        ReleaseError: it cannot be written.
+        ReleaseError: it cannot be written; or another run released more steps, which a file that is there would lose.
+        LedgerError: E0824, another run adds to the ledger, and took too long.
     """
-    with drafted_release(release, path) as drafts:
+    with drafted_release(release, path) as drafts, _none_lost(release, drafts):
         placed = put_in_place(drafts)
     note_left(release, placed)
     return [draft.file for draft in placed]
@@ -53,9 +55,9 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
 
 def note_left(release: Release, drafts: Sequence[Draft]) -> None:
     """Note beside the ledger what a run left, once its files are in their places."""
-    if release.left is None:
+    ledger, checkpoint = release.ledger, release.left
+    if ledger is None or checkpoint is None:
         return
-    ledger, checkpoint = release.left
     with suppress(OSError):  # the next run then reads everything
         files = {ledger: checkpoint.identity, **{followed(draft.file): draft.content.identity for draft in drafts}}
         sure = settled({file: Identity.of_text(told) for file, told in files.items() if told})
@@ -135,6 +137,25 @@ def put_in_place(drafts: Sequence[Draft]) -> list[Draft]:
         told = there.text if same else ""  # to rename a file changes the moment of its change, and nothing else
         placed.append(Draft(new, file, content._replace(identity=told)))
     return placed
+
+
+@contextmanager
+def _none_lost(release: Release, drafts: Sequence[Draft]) -> Iterator[None]:
+    """No run adds to the ledger meanwhile, and none that did may have written steps over which this would write.
+
+    A run writes what is in the ledger already, so that whoever finds no more steps there writes over no more.
+    """
+    if release.ledger is None or not release.ledger.exists():
+        yield
+        return
+    with held_still(release.ledger, next(iter(release.series))) as steps:
+        there = next((draft.file for draft in drafts if draft.file.exists()), None)
+        if there is not None and steps > release.steps.stop:
+            reason = "another run released more steps while this one was under way; the file would lose them"
+            raise unwritable(
+                there, reason, "run again for all of them: they are in the ledger, and are written from it"
+            )
+        yield
 
 
 @contextmanager

@@ -104,7 +104,8 @@ class Release:
         first: the first step that is here; 0 but where a caller asked for new steps only.
         earlier: where those before it lie, and when the first of them began; None where all are here.
         begun: the files that a long run wrote rows to while it was under way; None where it did not.
-        left: the ledger's file, and what to note beside it once all this is written; None for nothing.
+        ledger: the file of the ledger that this was read from; None where there is none.
+        left: what to note beside it once all this is written; None for nothing.
     """
 
     series: dict[str, Series]
@@ -117,7 +118,8 @@ class Release:
     first: int = 0
     earlier: Earlier | None = None
     begun: BegunFiles | None = field(default=None, repr=False)
-    left: tuple[Path, Checkpoint] | None = field(default=None, repr=False)
+    ledger: Path | None = None
+    left: Checkpoint | None = field(default=None, repr=False)
 
     @property
     def files(self) -> dict[str, Series | MadeSeries]:

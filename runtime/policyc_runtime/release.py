@@ -79,13 +79,13 @@ def release(
         ledger: the sqlite file that remembers; begun when there is none.
         counts: the file or table holds ready counts instead of events.
         continued: the file has new rows only; what is needed of earlier ones is in a private file beside the ledger.
-        gaps: of ready counts, what a step or cell without a row means: nothing, as it is `refuse`d, or `zero`.
+        gaps: of ready counts, what a step or cell without a row (or masked) means: it is `refuse`d, or `zero`.
         engine: what counts events where they lie: duckdb on this machine; spark and postgres count what a text names,
             `hdfs://host/folder`, `table:schema.name`, or `postgresql://host/database?table=schema.name`.
         start: the moment of step 0, ISO, where the plan does not say it; fixed by the first run, which must say it of
             events unless the plan does.
-        steps: the first this many. Default: all that are over by the clock, of ready counts as far as they go; never by
-            itself a long stretch without events.
+        steps: the first this many, >= 1. Default: all that are over by the clock, of ready counts as far as they go;
+            never by itself a long stretch without events.
         output: where the caller will write; checked before anything is spent. An earlier release there without a
             ledger is a sign of a lost ledger; any other file is not written over.
         pin: the file by which the plan's directory names its one ledger, so that no run draws the same steps on
@@ -107,9 +107,9 @@ def release(
             another one; nobody says which one it has; data of a released step changed.
         AccountError: the account of the data set is not named, or has not so much left.
         ReleaseError: the output cannot be written, or no values satisfy the constraints.
-        ValueError, TypeError: `plan`, `gaps`, `engine` or `steps` is none of what they may be.
+        ValueError, TypeError: `plan`, `gaps`, `engine`, `start` or `steps` is none of what they may be.
     """
-    check_choices(plan, gaps, engine, steps)
+    check_choices(plan, events_or_counts, gaps, engine, start, steps, counts=counts)
     verify(plan)
     _require_filled(plan)
     remote = remote_of(events_or_counts, engine, counts=counts, continued=continued)
@@ -215,10 +215,10 @@ def _begun(plan: Plan, book: Ledger, outputs: Mapping[str, Path], steps: int) ->
     return begun
 
 
-def _left(plan: Plan, book: Ledger, latest: int | None) -> tuple[Path, Checkpoint]:
-    """A ledger, and what to note of it, so that the next run may begin as many steps before its own as this one."""
+def _left(plan: Plan, book: Ledger, latest: int | None) -> Checkpoint:
+    """What to note of a ledger, so that the next run may begin as many steps before its own as this one."""
     first = carried.first_kept(plan, book, latest or 1)
-    return book.path, book.checkpoint(first, carried.left_at(plan, book, first))
+    return book.checkpoint(first, carried.left_at(plan, book, first))
 
 
 def _as_left(
@@ -281,7 +281,7 @@ def _read(
 ) -> StepCounts:
     check_request(plan, steps, book.steps)
     if not isinstance(data, Rows):
-        return counts_of_array(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
+        return counts_of_array(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, gaps=gaps)
     if counts:
         return read_counts(
             data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, gaps=gaps, spill=spill

@@ -10,7 +10,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc.planning import candidates
-from policyc_check.errors import KernelError, PlanRejectedError
+from policyc_check.errors import KernelError, PlanFormatError, PlanRejectedError
 from policyc_check.verify import verified_claims
 from policyc_runtime.consistency import consistency_claims
 from policyc_runtime.plan import Plan, load_plan
@@ -188,6 +188,18 @@ def test_a_file_that_is_no_plan_is_refused_with_one_message(tmp_path, content):
         load_plan(tmp_path)
     assert refused.value.code == "E0802"
     assert refused.value.help
+
+
+def test_a_traceback_says_the_place_and_the_remedy(plan, tmp_path):
+    """Of a plan that is not there, and of one that does not hold: in Python nobody else shows them."""
+    with pytest.raises(PlanFormatError) as missing:
+        load_plan(tmp_path / "nope")
+    place, remedy = missing.value.__notes__
+    assert (place, remedy) == (f"  --> {missing.value.where}", f"  = help: {missing.value.help}")
+    assert str(tmp_path / "nope") in place
+    with pytest.raises(PlanRejectedError) as rejected:
+        verify(plan.model_copy(update={"digest": "0" * 64}))
+    assert f"  = help: {rejected.value.help}" in rejected.value.__notes__
 
 
 def test_a_truncated_plan_is_refused(plan, tmp_path):

@@ -250,6 +250,7 @@ def test_steps_without_rows_are_zero_where_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cell `A` at step 7 is missing") as refused:
         release(plan, rest, parts / "l", continued=True, **{**given, "gaps": "refuse"})
     assert "every step from 7 on" in str(refused.value.help)
+    assert "`--continued`" not in str(refused.value.help)  # it was said
     release(plan, rest, parts / "l", continued=True, **given)
     with History(whole / "l", plan) as first, History(parts / "l", plan) as second:
         taken = first.read_ready(written(whole, plan, range(10), absent=(7, 8)), start=None, steps=11, gaps="zero")

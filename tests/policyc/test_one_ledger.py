@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -121,6 +125,69 @@ def test_two_runs_at_once_publish_the_same(folder: Path) -> None:
     assert [one.returncode for one in both] == [0, 0], said
     assert (folder / "one.csv").read_bytes() == (folder / "two.csv").read_bytes()
     assert policyc("verify", "visits.plan", "--release", "one.csv", cwd=folder).returncode == 0
+
+
+PAUSED = """
+import sys
+from pathlib import Path
+from policyc_runtime import output
+known = output.{step}
+def paused(*given):
+    Path("reached").touch()
+    Path("go_on").read_bytes()
+    return known(*given)
+output.{step} = paused
+from policyc.cli import main
+sys.exit(main())
+"""
+
+
+@contextmanager
+def paused_run(folder: Path, step: str, steps: int, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A run that has released its steps, and waits before a step of its writing until the block ends."""
+    os.mkfifo(folder / "go_on")
+    given = ["--input", "seen.csv", "--steps", str(steps), "--output", "out.csv", *more]
+    command = [sys.executable, "-c", PAUSED.format(step=step), "run", "visits.plan", *given]
+    with (folder / "said").open("w") as said, subprocess.Popen(command, cwd=folder, stderr=said) as process:
+        try:
+            while not (folder / "reached").exists():
+                assert process.poll() is None, (folder / "said").read_text()
+                time.sleep(0.01)
+            yield process
+            (folder / "go_on").write_bytes(b"")
+            process.wait(timeout=60)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("more", [(), ("--continued",)])
+def test_a_run_does_not_write_over_steps_that_another_released_meanwhile(folder: Path, more: tuple[str, ...]) -> None:
+    """Of two at once on one output the one of fewer steps is refused, as it is after the other."""
+    (folder / "out.csv").unlink(missing_ok=True)
+    with paused_run(folder, "drafted_release", 6, *more) as fewer:
+        assert run(folder, 8, *more).returncode == 0
+        whole = (folder / "out.csv").read_bytes()
+    assert fewer.returncode == 1
+    assert "error[E0826]" in (folder / "said").read_text()
+    assert "another run released more steps" in (folder / "said").read_text()
+    assert (folder / "out.csv").read_bytes() == whole
+    assert policyc("verify", "visits.plan", "--release", "out.csv", cwd=folder).returncode == 0
+
+
+def test_a_run_releases_no_more_while_another_puts_its_file_in_place(folder: Path) -> None:
+    """What was looked at before is then still so; a run that is killed there holds nobody up."""
+    (folder / "out.csv").unlink(missing_ok=True)
+    with paused_run(folder, "put_in_place", 6) as fewer:
+        given = ("--input", "seen.csv", "--steps", "8", "--output", "out.csv")
+        command = [sys.executable, "-m", "policyc", "run", "visits.plan", *given]
+        with subprocess.Popen(command, cwd=folder) as more:
+            with pytest.raises(subprocess.TimeoutExpired):
+                more.wait(timeout=4)
+            assert not (folder / "out.csv").exists()
+            fewer.kill()
+            assert more.wait(timeout=60) == 0
+        (folder / "go_on").unlink()  # nobody reads it any more
+    assert (folder / "out.csv").read_text().count("\n") == 9
 
 
 @pytest.mark.parametrize("name", [SEAL, PIN])

@@ -24,7 +24,7 @@ from policyc.planning.joint_promise import joint_promise
 from policyc_check.plan.plan import Plan
 from policyc_check.users.claims import stream_profile
 from policyc_runtime.account import Account
-from policyc_runtime.account_bound import Bound, repeated
+from policyc_runtime.account_bound import Bound, repeated, said
 from policyc_runtime.account_claims import account_claims
 from policyc_runtime.errors import AccountError
 
@@ -105,6 +105,19 @@ def test_budgets_of_steps_add_up(folder: Path, tmp_path: Path) -> None:
         assert account.standing().left == pytest.approx(0.0, abs=1e-12)
         with pytest.raises(AccountError, match="not so much left"):
             account.request(plans[2])
+
+
+def test_sums_of_decimals_are_said_as_decimals(folder: Path, tmp_path: Path) -> None:
+    """0.1 and 0.2 are 0.3, and 0.3 of 0.4 leave 0.1; what is no decimal of few digits is rounded against us."""
+    with Account.open(begun(tmp_path, "event_level(epsilon = 0.4)")) as account:
+        for name, epsilon in (("one", "0.1"), ("two", "0.2")):
+            account.spend(compiled(folder, f"target event_level(epsilon = {epsilon})"), name, begun=False)
+        assert account.standing() == (0.0, 0.3, Decimal("0.4"), 0.1)
+        assert account.bound.spent(account.charges()) == 0.3
+    (whole,) = [claim.detail for claim in account_claims(tmp_path / "city.account") if "together" in claim.name]
+    assert whole == "recomputed 0.3 spent, of 0.4"
+    for value in (Fraction(1, 3), Fraction(2, 3), Fraction(3, 10), Fraction(0), Fraction(1, 7)):
+        assert value <= Fraction(repr(said(value))) < value + Fraction(1, 10**15)
 
 
 def test_budgets_have_no_delta() -> None:

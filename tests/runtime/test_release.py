@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import sqlite3
 import sys
@@ -372,8 +373,9 @@ def test_a_table_in_memory_begins_no_ledger(tmp_path: Path) -> None:
     for events in ([row], [tuple(row.values())], columns, record, b"tailnum", np.array([np.datetime64("2013-01-11")])):
         with pytest.raises(DataError, match="of events is neither a file, nor a table, nor counts"):
             release(make_plan(), events, tmp_path / "l", pin=None)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="^an int is neither a file, nor a table, nor counts"):
+    with pytest.raises(DataError, match="^an int is neither a file, nor a table, nor counts") as refused:
         release(make_plan(), 3, tmp_path / "l", pin=None)  # type: ignore[arg-type]
+    assert "a LazyFrame after `.collect()`" in str(refused.value.help)
     assert not list(tmp_path.iterdir())
 
 
@@ -449,6 +451,14 @@ def test_what_a_type_checker_would_refuse_begins_nothing(name: str, value: Any, 
     plan = make_plan()
     with pytest.raises((ValueError, TypeError), match=name):
         release(plan, make_counts(3), tmp_path / "ledger", pin=None, **{name: value})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", [datetime.date(2024, 3, 29), datetime.datetime(2024, 3, 29), np.datetime64("2024")])
+def test_a_start_is_a_text(moment: Any, tmp_path: Path) -> None:
+    """What is none is named, with the way to make one, before a ledger is begun."""
+    with pytest.raises(TypeError, match=f"start is the text .* not a {type(moment).__name__}"):
+        release(make_plan(), make_counts(3), tmp_path / "ledger", pin=None, start=moment)
     assert list(tmp_path.iterdir()) == []
 
 

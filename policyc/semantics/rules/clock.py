@@ -103,7 +103,7 @@ def _counts_of_steps(policy: Policy) -> Iterator[tuple[str, int, Span]]:
             yield f"the distance of values in `{made.name}`", made.baseline.every, made.span
 
 
-def _warning(policy: Policy, length: Length, span: Span, because: str, help: str) -> Diagnostic:  # noqa: A002
+def _warning(policy: Policy, length: Length, span: Span, because: str, help: str) -> Diagnostic:
     clock = policy.stream.clock
     assert clock is not None, "asked under a clock only"
     piece = "month" if length == MONTH else "day" if length == DAY else "stretch of days"

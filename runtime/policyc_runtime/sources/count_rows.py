@@ -186,12 +186,13 @@ def _check_complete(path: Place, places: NDArray[np.int64], release: ReleasePlan
     if not np.array_equal(np.sort(places), wanted):
         step, cell = divmod(int(np.setdiff1d(wanted, places)[0]), cells)
         which = f" of cell `{release.cells[cell]}`" if release.query.by is not None else ""
+        alone = "new rows alone need `--continued`, after one such run with the whole history"
         raise MissingCountsError(
             "E0818",
             f"the count{which} at step {step} is missing",
             where=str(path),
             help=f"give every step from {since} on, and 0 where nobody is; or say `--gaps zero`, if that is what no "
-            "row means; new rows alone need `--continued`, after one such run with the whole history",
+            f"row means; {alone if since == 0 else 'those before it are known from earlier runs'}",
         )
 
 

@@ -126,9 +126,14 @@ def read_counts(
         arrays = {part.name: made(states, partial(counted_by, cell, part.query.by)) for part in measured}
     if gaps == "zero":
         steps = steps or _due(plan, start, np.union1d(np.arange(since), rows), str(path), at_least, zoned)
-        longest = max(steps, *map(len, arrays.values()))
-        arrays = {name: np.pad(counts[:], ((0, longest - len(counts)), (0, 0))) for name, counts in arrays.items()}
+        arrays = _filled(arrays, steps)
     return _assembled(arrays, plan, start, steps, str(path), at_least, zoned, since, again)
+
+
+def _filled(arrays: Mapping[str, Counts], steps: int) -> dict[str, Counts]:
+    """Counts of at least so many steps, 0 after those that are there."""
+    longest = max(steps, *map(len, arrays.values()))
+    return {name: np.pad(counts[:], ((0, longest - len(counts)), (0, 0))) for name, counts in arrays.items()}
 
 
 def _due(plan: Plan, start: int | None, rows: NDArray[np.int64], where: str, at_least: int, zoned: bool) -> int:
@@ -154,10 +159,11 @@ def counts_of_array(
     steps: int | None = None,
     at_least: int = 0,
     zoned: bool = False,
+    gaps: Gaps = "refuse",
 ) -> StepCounts:
     """Counts that are in memory already: (steps, cells), or one such array for each release's name.
 
-    The other arguments are those of `read_counts`.
+    The other arguments are those of `read_counts`; a masked count is one without a row, as are all after the last.
 
     Raises:
         DataError: wrong shape, or not counts.
@@ -168,25 +174,32 @@ def counts_of_array(
         if len(measured) > 1:
             raise not_counts("one array cannot serve several releases", "counts", "give one array for each name")
         counts = {measured[0].name: counts}
-    arrays = {}
+    arrays: dict[str, Counts] = {}
+    rows = np.zeros(0, dtype=np.int64)
     for release in measured:
         given = counts.get(release.name, np.zeros(0))
         where = f"counts of `{release.name}`"
-        if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
-            raise not_counts("some counts are masked", where, "fill them, or leave whole steps out and say `gaps`")
+        if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given) and gaps == "refuse":
+            raise not_counts(
+                "some counts are masked", where, 'fill them; or say `gaps="zero"`, if that is what it means'
+            )
         try:
-            array = np.asarray(given)
+            array, masked = np.asarray(np.ma.filled(given, 0)), np.ma.getmaskarray(given)
         except ValueError:  # rows of different lengths
-            array = np.zeros(0)
+            array, masked = np.zeros(0), np.zeros(0, dtype=np.bool_)
         if array.ndim == 1 and len(release.cells) == 1:
-            array = array[:, None]
+            array, masked = array[:, None], masked[:, None]
         if array.ndim != 2 or array.shape[1] != len(release.cells) or not len(array):
             raise not_counts("counts do not have the shape (steps, cells)", where, "one row a step, one column a cell")
         if array.dtype.kind not in "iu" or (array < 0).any() or (array > LARGEST_COUNT).any():
             raise not_counts("counts are not whole numbers from 0", where, "count users, without noise or scaling")
         arrays[release.name] = array.astype(np.int64)
+        rows = np.union1d(rows, np.flatnonzero(~masked.all(axis=1)))
     if len({len(array) for array in arrays.values()}) > 1:
         raise not_counts("releases have different numbers of steps", "counts", "give every release the same steps")
+    if gaps == "zero":
+        steps = steps or _due(plan, start, rows, "counts", at_least, zoned)
+        arrays = _filled(arrays, steps)
     return _assembled(arrays, plan, start, steps, "counts", at_least, zoned)
 
 

@@ -39,12 +39,14 @@ def remote_of(data: Data, engine: Engine, *, counts: bool, continued: bool) -> R
     return remote_table(engine, data)
 
 
-def check_choices(plan: object, gaps: object, engine: object, steps: object) -> None:
+def check_choices(
+    plan: object, data: object, gaps: object, engine: object, start: object, steps: object, *, counts: bool
+) -> None:
     """Nothing where they are what a type checker would take: a word that is not known would mean another one.
 
     Raises:
-        ValueError: `gaps` or `engine` is none of the words; `steps` is below 0.
-        TypeError: `plan` is no plan; `steps` is no whole number.
+        ValueError: `gaps` or `engine` is none of the words, or `gaps` is said of events; `steps` is below 1.
+        TypeError: `plan` is no plan; `start` is no text; `steps` is no whole number.
     """
     if not isinstance(plan, Plan):
         loaded = "`load_plan(directory)`, or `load_plan(compilation.save())` of what `compile_policy` gives"
@@ -52,10 +54,23 @@ def check_choices(plan: object, gaps: object, engine: object, steps: object) -> 
     for name, said, words in (("gaps", gaps, get_args(Gaps)), ("engine", engine, get_args(Engine))):
         if said not in words:
             raise ValueError(f"{name} is one of {', '.join(map(repr, words))}, not {said!r}")
+    if gaps != "refuse" and not counts and not _is_in_arrays(data):
+        raise ValueError(
+            "gaps: events have none: a step without one counts nobody; it is for ready counts, with `counts=True`"
+        )
+    if start is not None and not isinstance(start, str):
+        kind = type(start).__name__
+        raise TypeError(f'start is the text of an ISO moment, such as "2013-01-31", not a {kind}: say `.isoformat()`')
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, SupportsIndex)):
         raise TypeError(f"steps is a whole number, not {steps!r}")
-    if steps is not None and operator.index(steps) < 0:
-        raise ValueError(f"steps is a number of steps from 0, not {steps!r}")
+    least = 0 if isinstance(data, CheckedRows) else 1  # `follow` begins before its first step is over
+    if steps is not None and operator.index(steps) < least:
+        raise ValueError(f"steps is a number of steps from {least}, not {steps!r}")
+
+
+def _is_in_arrays(data: object) -> bool:
+    """Whether data in memory are counts, and no table: an array, or one a release."""
+    return isinstance(data, np.ndarray | Mapping | Sequence) and not isinstance(data, str)
 
 
 def check_data(data: Data) -> None:
@@ -75,7 +90,8 @@ def check_data(data: Data) -> None:
             where="events_or_counts",
             because="events are read from a file, or from a table with `__arrow_c_stream__`; counts in memory are an "
             "array (steps, cells), or one a release",
-            help="hand over a table of polars, pandas 2.2, pyarrow or duckdb, or write the events to a Parquet file",
+            help="hand over a table of polars (a LazyFrame after `.collect()`), pandas 2.2, pyarrow or duckdb, "
+            "or write the events to a Parquet file",
         )
 
 

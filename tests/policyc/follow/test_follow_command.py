@@ -20,7 +20,7 @@ import typer
 from scripted import VISITS, planned
 
 from policyc import compile_policy
-from policyc.cli.follow import _metrics_file, _output_files, _properties, _require_open, _say, _standing
+from policyc.cli.follow import _metrics_file, _output_files, _overdue, _properties, _require_open, _say, _standing
 from policyc.planning.joint_promise import joint_promise
 from policyc_runtime.account import Account
 from policyc_runtime.errors import ReleaseError
@@ -295,6 +295,14 @@ def test_steps_are_overdue_or_not(tmp_path, capsys):
     for start, said in ((now - 10 * 3_600_000_000, True), (now - 3_600_000_000, False)):
         _say(plan, None, None, None, Timetable(plan, start, 0, 1), 3, 0)
         assert ("overdue" in capsys.readouterr().err) == said
+
+
+def test_one_step_that_is_overdue_is_one():
+    assert _overdue(1, 0) == (
+        "1 step is overdue: it is published as soon as events that wait, if any, are read; "
+        "to release it from events of its own, end this and `policyc run --continued --steps 1` first"
+    )
+    assert _overdue(1, 3) == "1 step is overdue: it is published as soon as events that wait, if any, are read"
 
 
 def test_values_do_not_go_where_events_come_from(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from plans import make_counts, make_plan, make_release
 
@@ -257,10 +258,40 @@ def test_counts_that_are_masked_or_of_uneven_rows_are_refused():
     assert counts_of_array(whole, make_plan()).counts["parked"].tolist() == [[1, 1, 0, 18]]
 
 
+def test_gaps_of_an_array_are_those_of_a_table(tmp_path):
+    """Steps after its last row, and masked counts, are 0 where that is said; there are as many as of a file."""
+    plan = make_plan(start="2013-01-01", population=None, horizon=8)
+    masked = np.ma.masked_array([[1, 1, 0, 18]] * 2, mask=[[0, 0, 0, 0], [0, 1, 0, 0]])
+    with pytest.raises(DataError, match="masked") as refused:
+        counts_of_array(masked, plan)
+    assert 'gaps="zero"' in str(refused.value.help)
+    rows = ["0,EWR,1", "0,JFK,1", "0,LGA,0", "0,away,18", "1,EWR,1", "1,LGA,0", "1,away,18"]
+    table = write(tmp_path, rows)
+    for steps in (6, None):
+        known = read_counts(table, plan, steps=steps, gaps="zero")
+        found = counts_of_array(masked, plan, steps=steps, gaps="zero")
+        assert found.counts["parked"].tolist() == known.counts["parked"].tolist()
+        assert list(found.digests) == list(known.digests)
+    done = release(plan, np.ones((2, 4), dtype=np.int64), tmp_path / "book", pin=None, steps=6, gaps="zero")
+    assert len(done.times) == 6
+    with pytest.raises(DataError) as unsaid:
+        counts_of_array(masked, make_plan(start=None, population=None), gaps="zero")
+    assert unsaid.value.code == "E0863"
+
+
+@pytest.mark.parametrize("data", ["events.csv", Path("events.csv"), pa.table({"tailnum": ["N1"]})])
+def test_events_have_no_gaps(data, tmp_path):
+    """What says nothing about them is refused, as on the command line, before a ledger is begun."""
+    with pytest.raises(ValueError, match="a step without one counts nobody; it is for ready counts"):
+        release(make_plan(start="2013-01-01"), data, tmp_path / "book", pin=None, gaps="zero")
+    assert not list(tmp_path.iterdir())
+
+
 def test_no_file_and_no_steps_are_refused_before_a_ledger_is_begun(tmp_path):
     with pytest.raises(DataError, match="cannot be read") as refused:
         release(make_plan(start="2013-01-01"), "", tmp_path / "book", pin=None)
     assert refused.value.because == "no file is named"
-    with pytest.raises(ValueError, match="from 0"):
-        release(make_plan(start="2013-01-01"), tmp_path / "events.csv", tmp_path / "book", pin=None, steps=-1)
+    for steps in (0, -1):
+        with pytest.raises(ValueError, match=f"from 1, not {steps}"):
+            release(make_plan(start="2013-01-01"), tmp_path / "events.csv", tmp_path / "book", pin=None, steps=steps)
     assert not list(tmp_path.iterdir())
