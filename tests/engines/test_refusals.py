@@ -72,12 +72,28 @@ def test_a_password_with_a_sign_of_addresses_is_never_shown(sign):
     "named",
     [
         f"h:5/d;password={SECRET}?table=t", f"h/d?table=t;password={SECRET}", f"h/d?table=t?password={SECRET}",
-        f"me:{SECRET}/h:5/d?table=t",
+        f"me:{SECRET}/h:5/d?table=t", "h/d?table=\udcff", "u:\udcff@h/d?table=t",
     ],
 )  # fmt: skip
 def test_a_password_that_stands_elsewhere_is_never_shown(named):
     """As other drivers write it, or with another sign before the host."""
     assert "no table of" in str(refused("postgres", f"postgresql://{named}"))
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "spark", "postgres"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        f"jdbc:postgresql://h/d?user=u&password={SECRET}", f"jdbc:sqlserver://h;user=u;password={SECRET}",
+        f"postgresql://h/d;password={SECRET}", f"host=h user=u password={SECRET} dbname=d",
+        f"host=h PASSWORD = '{SECRET} more' dbname=d", f"/no/such/folder;pwd={SECRET}",
+    ],
+)  # fmt: skip
+def test_a_password_of_another_form_is_never_shown(engine, named):
+    """Whichever engine is given an address that is another one's."""
+    with pytest.raises(DataError) as caught:
+        read_events(named if engine == "duckdb" else remote_table(engine, named), PLAN, steps=1)
+    assert SECRET not in f"{caught.value}{caught.value.where}{caught.value.because}{caught.value.help}"
 
 
 def test_an_address_of_a_socket_has_no_host():
@@ -261,6 +277,70 @@ def test_a_server_that_does_not_suit(server, seen, monkeypatch):
     with psycopg.connect(server.url("seen").partition("?")[0]) as held:
         held.execute("LOCK TABLE seen IN ACCESS EXCLUSIVE MODE")
         assert "another session has held a lock" in str(refused("postgres", good).because)
+
+
+@pytest.mark.law
+def test_who_may_read_some_columns_cannot_hold_the_table_still(server, seen):
+    """Nor its partitions, whose rows of an earlier moment are gone when they are emptied; through a view, they may."""
+    seen(COLUMNS, ROW)
+    with server.connect() as held:
+        held.execute("DROP VIEW IF EXISTS some_columns")
+        held.execute("DROP ROLE IF EXISTS of_columns")
+        held.execute(f"CREATE ROLE of_columns LOGIN PASSWORD '{PASSWORD}'")
+        held.execute("GRANT SELECT (tailnum, departed_at, origin) ON seen TO of_columns")
+        held.execute("GRANT TEMPORARY ON DATABASE postgres TO of_columns")
+        held.execute("CREATE VIEW some_columns AS SELECT tailnum, departed_at, origin FROM seen")
+        held.execute("GRANT SELECT ON some_columns TO of_columns")
+    assert "a view of some columns" in str(refused("postgres", server.url("seen", role="of_columns")).help)
+    table = remote_table("postgres", server.url("some_columns", role="of_columns"))
+    assert read_events(table, PLAN, steps=1).counts["parked"].tolist() == [[1, 0, 0, 19]]
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("through", ["itself", "a view", "a partition"])
+def test_a_foreign_table_is_read_once(through, server, monkeypatch):
+    """Each query would read its file anew: users of one state would be counted among the rows of another."""
+    file = server.folder / "far.csv"
+    row = "{},2013-01-01 08:00:00,{}\n".format
+    file.write_text(row("a", "EWR") + row("b", "EWR"))
+    file.chmod(0o666)
+    with server.connect() as held:
+        held.execute("DROP TABLE IF EXISTS parts CASCADE")
+        held.execute("CREATE EXTENSION IF NOT EXISTS file_fdw")
+        held.execute("DROP SERVER IF EXISTS files CASCADE")
+        held.execute("CREATE SERVER files FOREIGN DATA WRAPPER file_fdw")
+        held.execute(f"CREATE FOREIGN TABLE far ({COLUMNS}) SERVER files OPTIONS (filename '{file}', format 'csv')")
+        held.execute("CREATE VIEW nearer AS SELECT * FROM far")
+        held.execute("CREATE VIEW near AS SELECT * FROM nearer")
+        held.execute(f"CREATE TABLE parts ({COLUMNS}) PARTITION BY LIST (tailnum)")
+        if through == "a partition":
+            held.execute("ALTER TABLE parts ATTACH PARTITION far DEFAULT")
+    rows, asked = PostgresSession.rows, []
+
+    def changing(self, query):
+        asked.append(query)
+        file.write_text(row("b", "JFK") + row("c", "JFK") + row("d", "JFK"))
+        return rows(self, query)
+
+    monkeypatch.setattr(PostgresSession, "rows", changing)
+    name = {"itself": "far", "a view": "near", "a partition": "parts"}[through]
+    found = read_events(remote_table("postgres", server.url(name)), PLAN, steps=1)
+    assert found.counts["parked"].tolist() == [[2, 0, 0, 18]]
+    assert asked
+
+
+@pytest.mark.law
+def test_settings_of_a_role_do_not_tell_types_otherwise(server, seen):
+    """Names of types in quotes, that is."""
+    address = seen(COLUMNS, ROW)
+    with server.connect() as held:
+        held.execute("ALTER ROLE tests SET quote_all_identifiers = on")
+    try:
+        found = read_events(remote_table("postgres", address), PLAN, steps=1)
+    finally:
+        with server.connect() as held:
+            held.execute("ALTER ROLE tests RESET quote_all_identifiers")
+    assert found.counts["parked"].tolist() == [[1, 0, 0, 19]]
 
 
 @pytest.mark.law

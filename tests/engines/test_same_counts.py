@@ -59,7 +59,8 @@ release anywhere = count(seen)
 release zones = count(seen) by zone
 release spent = sum(seen.money, clamp = -5.5 .. 20) by place
 release in_zones = sum(seen.money, clamp = -5.5 .. 20) by zone
-release gone = sum(seen.price, clamp = 0 .. 0.3)"""
+release gone = sum(seen.price, clamp = 0 .. 0.3)
+release wide = sum(seen.money, clamp = -1_000_000_000 .. 1_000_000_000)"""
 ONCE = """release there = count(seen) by place
 release anywhere = count(seen)"""
 FIRST = """release there = count(seen) by place
@@ -128,7 +129,9 @@ def drawn(seed: int, *, berlin: bool, events: int = 900) -> list[tuple[object, .
     users = rng.choice(len(NAMES), events)
     places = rng.choice(len(PLACES), events)
     money = np.round(rng.normal(5, 12, events), rng.integers(0, 4))
-    money[rng.random(events) < 0.3] = rng.choice([0.005, -0.005, 0.015, 0.125, 20.0, -5.5, 1e300, -1e300, 0.1 + 0.2])
+    some = rng.random(events) < 0.3
+    odd = [0.005, -0.005, 0.015, 0.125, 20.0, -5.5, 1e300, -1e300, 5e-324, -5e-324, 0.1 + 0.2]
+    money[some] = rng.choice(odd, some.sum())
     price = [f"0.{''.join(map(str, digits))}" for digits in rng.integers(0, 10, (events, 20))]
     return [
         (NAMES[user], int(at), PLACES[place], float(value), price_of)

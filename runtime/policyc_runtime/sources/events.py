@@ -165,7 +165,7 @@ def _load(session: Session, table: InputTable, plan: Plan) -> None:
     rows = rows_with_moments(table, stream, time, others, dialect)
     values = "".join(f", {name}" for name, _ in sums)
     query_of_rows = f"SELECT moment, person, {code} AS code{values} FROM ({rows}) AS told{cells}"
-    if isinstance(table.path, RemoteTable) or is_parquet(table.path):
+    if not table.moving and (isinstance(table.path, RemoteTable) or is_parquet(table.path)):
         session.view("event", query_of_rows)
     else:
         session.create("event", query_of_rows)

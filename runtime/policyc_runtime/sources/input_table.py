@@ -39,6 +39,7 @@ class InputTable:
         checked: its rows were looked at when they came, and there may be none.
         uneven: columns that some files of a folder have not, or have of another type, and which file says so.
         lost: columns of a table in memory that were not handed over.
+        moving: its rows may be others whenever they are asked for, and are copied.
     """
 
     path: Place
@@ -50,6 +51,7 @@ class InputTable:
     checked: bool = False
     uneven: Mapping[str, str] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
+    moving: bool = False
 
     def require_all(self, read: int) -> None:
         """Nothing when no row was passed over.

@@ -251,8 +251,10 @@ class Postgres:
         return f"CASE WHEN NOT isfinite({column}) THEN NULL WHEN {far} THEN {BEFORE_ALL} ELSE {read} END"
 
     def number(self, column: str, kind: str) -> str:
-        """A cast."""
-        return f"({column})::double precision"
+        """A cast; numbers so small that what is made of them would be told as out of range are 0."""
+        number = f"({column})::double precision"
+        whole = not kind.startswith(("DECIMAL", "FLOAT", "DOUBLE"))
+        return number if whole else f"CASE WHEN {column} BETWEEN -1e-290 AND 1e-290 THEN 0 ELSE {number} END"
 
     def trimmed(self, text: str, characters: str) -> str:
         """As the standard has it."""

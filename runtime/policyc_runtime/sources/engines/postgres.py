@@ -1,7 +1,8 @@
 """Counts a table of a Postgres database where it lies: `postgresql://host/database?table=schema.name`.
 
 Everything is asked in one transaction, which sees one state of the table, makes temporary tables alone, and is rolled
-back. Messages name host, database and table; what the server says may quote rows, and the address a password.
+back. Rows of foreign tables are copied first, as each query reads those anew. Messages name host, database and table;
+what the server says may quote rows, and the address a password.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ TYPES = {  # of Postgres, as DuckDB calls them
 }
 REASONS = {  # by the first letters of what the standard says of errors: why, and what helps
     "42501": (
-        "the role may not read the table, or not all of its rows, or not make temporary tables",
-        "grant it SELECT on the table (with row-level security, BYPASSRLS), and TEMPORARY on the database",
+        "the role may not read the whole table, or not all of its rows, or not make temporary tables",
+        "grant it SELECT on the table, or on a view of some columns (with row-level security, BYPASSRLS), and "
+        "TEMPORARY on the database",
     ),
     "22": ("a value is out of the range of its type", "make a view without such rows, and name that"),
     "53": ("the server has no room or memory left", "make room, and run again"),
@@ -61,10 +63,22 @@ REASONS = {  # by the first letters of what the standard says of errors: why, an
     ),
     "55P03": ("another session has held a lock on the table for half a minute", "run again when that is done"),
     "57014": ("the query was cancelled, by a limit of time or by somebody", "raise `statement_timeout` for the role"),
+    "55000": ("it is a materialized view that was never filled", "`REFRESH MATERIALIZED VIEW` it, and run again"),
+    "25P03": ("the server ends sessions that wait", "raise `idle_in_transaction_session_timeout` for the role"),
     "57": ("the server was shut down", "run again when it is there"),
     "08": ("the connection was lost", "run again when the server is there"),
     "40": ("the server gave the query up", "run again"),
 }
+
+FOREIGN = """
+WITH RECURSIVE below(oid) AS (
+  SELECT %s::oid UNION SELECT found.oid FROM below CROSS JOIN LATERAL (
+    SELECT d.refobjid AS oid FROM pg_catalog.pg_rewrite AS r JOIN pg_catalog.pg_depend AS d ON d.objid = r.oid
+      WHERE d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.refclassid = 'pg_catalog.pg_class'::regclass
+      AND r.ev_class = below.oid
+    UNION ALL SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = below.oid) AS found)
+SELECT bool_or(c.relkind = 'f') FROM below JOIN pg_catalog.pg_class AS c ON c.oid = below.oid
+"""  # whether rows of another server, or of a file, stand in a table, its partitions, or what a view is of
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,7 @@ class PostgresTable(RemoteTable):
         signs = set(parts.path + "".join(tables)) & set(";=?")
         apart = all(HOST.fullmatch(one) for one in host.split(",")) and not signs
         named = len(tables) == 1 and all(tables[0].split("."))
-        if parts.scheme not in SCHEMES or not named or not apart or "\0" in text:
+        if parts.scheme not in SCHEMES or not named or not apart or "\0" in text or not _is_text(text):
             # it is not shown: of what is no address nobody knows where its password stands
             raise refused(
                 "this is no table of a Postgres database",
@@ -144,7 +158,7 @@ class PostgresTable(RemoteTable):
             ) from None
         try:
             connection = psycopg.connect(self.address, connect_timeout=PATIENCE, client_encoding="utf8")
-        except (psycopg.ProgrammingError, UnicodeDecodeError):
+        except (psycopg.ProgrammingError, UnicodeError):
             raise refused(
                 "this is no address of a Postgres database",
                 self.shown,
@@ -215,6 +229,7 @@ class PostgresTable(RemoteTable):
         connection.execute("SET TIME ZONE 'UTC'")
         connection.execute("SET LOCAL standard_conforming_strings = on")
         connection.execute("SET LOCAL datestyle = 'ISO, YMD'")  # what is no text is told apart as a file says it
+        connection.execute("SET LOCAL quote_all_identifiers = off")  # names of types are looked up
         connection.execute("SET LOCAL row_security = off")  # an error in place of rows that are left out in silence
         found = connection.execute(
             "SELECT s.nspname, c.relname, c.oid::bigint FROM pg_catalog.pg_class AS c "
@@ -234,17 +249,23 @@ class PostgresTable(RemoteTable):
             "WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
             [found[2]],
         ).fetchall()
+        ((moving,),) = connection.execute(FOREIGN, [found[2]]).fetchall()
         connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")  # no table or function of others is meant
         types = {str(column): TYPES.get(kind, str(kind)) for column, kind in columns}
         source = f"{dialect.name(found[0])}.{dialect.name(found[1])}"
-        return InputTable(self, source, {name: dialect.name(name) for name in types}, types)
+        return InputTable(self, source, {name: dialect.name(name) for name in types}, types, moving=bool(moving))
+
+
+def _is_text(text: str) -> bool:
+    """Whether a name that was given to the program is text: bytes that are none stand in it as half characters."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def _locked(connection: psycopg.Connection[Any], said: str) -> None:
     """From here on nobody alters or empties the table, which its rows of an earlier moment would not outlast.
 
     It is locked before the transaction chooses that moment. What is no table or view, as one of another server, cannot
-    be; what is not there, or may not be read, is told by what is asked next.
+    be, and is copied; what is not there is told by what is asked next. Who may read some columns alone may not lock it.
     """
     import psycopg
 
@@ -255,7 +276,6 @@ def _locked(connection: psycopg.Connection[Any], said: str) -> None:
         psycopg.errors.WrongObjectType,
         psycopg.errors.UndefinedTable,
         psycopg.errors.InvalidSchemaName,
-        psycopg.errors.InsufficientPrivilege,
     ):
         connection.rollback()
 
