@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SHOWN_COLUMNS = 20
+CSV = (".csv", ".csv.gz")
 UTC = "TIMESTAMP WITH TIME ZONE"
 PATTERN = set("*?[")
 SECRET = re.compile(r"(?i)\b([\w.-]*(?:pass|pwd|secret|token)[\w.-]*)\s*=\s*(?:'[^']*'?|[^\s;&]*)")
@@ -105,15 +106,17 @@ class InputTable:
         shown = [f"`{column}`" for column in (*self.columns, *sorted(self.repeated)) if column.isprintable()][
             :SHOWN_COLUMNS
         ]
+        rows = str(self.path).lower().endswith(CSV)
+        none = f"no column of the policy is {'in the first row' if rows else 'there'}"
         raise DataError(
             "E0811",
             f"there is no column `{name}`, which is the policy's {meaning}",
             where=str(self.path),
-            because=f"the columns are {', '.join(shown)}" if known else "no column of the policy is in the first row",
+            because=f"the columns are {', '.join(shown)}" if known else none,
             help=f"did you mean `{near[0]}`? rename the column, or name it so in the policy"
             if near
             else "the first row must name the columns; CSV is separated by commas"
-            if isinstance(self.path, Path) and self.path.suffix != ".parquet"
+            if rows
             else "name the data that has the policy's columns",
         )
 

@@ -29,21 +29,22 @@ from policyc_runtime.sources.csv_rows import FAULTS, CsvRows, NotTextError, firs
 from policyc_runtime.sources.engines.remote import RemoteTable
 from policyc_runtime.sources.engines.session import DuckDBSession, Session
 from policyc_runtime.sources.folders import PARQUET, folder_table, open_folder, parquet_files, place_in, torn_file
-from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
 from policyc_runtime.sources.input_table import (
+    CSV,
     changed_meanwhile,
     not_there,
     parquet_columns,
     typed_table,
     unreadable,
 )
+from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
 from policyc_runtime.sources.input_table import opened as opened  # noqa: PLC0414
 from policyc_runtime.sources.memory import HANDED, MEMORY, CheckedRows, HeldTable, Place, Rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = (*CSV, ".parquet")
 LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
 GZIP = b"\x1f\x8b"  # how such files begin
@@ -312,7 +313,9 @@ def no_rows(file: Place, *, named: bool = True) -> DataError:
         "there are no rows below the names of the columns" if named else "the file is empty",
         where=str(file),
         because="nothing would be released, and the first step could not be told",
-        help="check that the right file was given",
+        help="check that the right file was given"
+        if file != MEMORY
+        else "a reader gives its rows once: hand over a new one, or a table",
     )
 
 

@@ -79,6 +79,18 @@ def test_a_column_that_cannot_be_handed_over_is_left_out(kind: str, tmp_path: Pa
     assert found.counts["rides"].tolist() == [[1, 0], [0, 1]]
 
 
+def test_what_is_missing_of_a_table_is_said_of_a_table(plan: Plan, tmp_path: Path) -> None:
+    """Not of a file's first row, or of the wrong file: columns, and rows of a reader that was read already."""
+    with pytest.raises(DataError, match="there is no column `rider`") as refused:
+        read_events(HeldTable(connect(), pa.table({"other": [1]})), plan, steps=1)
+    assert "row" not in f"{refused.value.because} {refused.value.help}"
+    reader = pa.RecordBatchReader.from_batches(events().schema, events().to_batches())
+    read_events(HeldTable(connect(), reader), plan, steps=1)
+    with pytest.raises(DataError) as refused:
+        read_events(HeldTable(connect(), reader), plan, steps=1)
+    assert (refused.value.code, "hand over a new one" in str(refused.value.help)) == ("E0816", True)
+
+
 @pytest.mark.parametrize("how", ["memory", "file", "folder"])
 def test_names_that_differ_in_capitals_are_told_apart(how: str, tmp_path: Path) -> None:
     """Duckdb renames all but the first, to what may be another column's name."""
