@@ -49,6 +49,7 @@ PROMISES = {
     "alpha_dpt, seldom": (f"{CHAIN}\nbudget sparse(every = 240 steps)", PUBLIC),
     "alpha_dpt, slowly": (CHAIN, PUBLIC),
     "alpha_dpt, a day": (CHAIN.replace("1.0)", "1.0, window = 1440 steps)"), PUBLIC),
+    "alpha_dpt, a day, slowly": (CHAIN.replace("1.0)", "1.0, window = 1440 steps)"), PUBLIC),
     "user_level": (
         "target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)\n"
         'participation at_most(20 steps, assumed = "x")',
