@@ -14,6 +14,7 @@ from functools import cache
 ROOT = 1e-14  # relative width at which a root is found
 NEAR = 1 + 1e-9
 _UNSPENT = 1e-12  # of the promise, which is as good as nothing
+_LITTLE = 1e-6  # of the promise: where more is left, a hair more of the argument is not too much
 _FAR = 1e12  # times the promise; stands for infinity
 _NOTHING = 1e-14  # of the largest argument: below is none
 _MOST = 200  # tries
@@ -46,7 +47,9 @@ def largest(
         return high
     if low > 0 and spare(low) < 0:
         low = 0.0
-    elif low > 0 and (spare(low) <= unspent * nats or (low * NEAR < high and spare(low * NEAR) < 0)):
+    elif low > 0 and (
+        spare(low) <= unspent * nats or (spare(low) <= _LITTLE * nats and low * NEAR < high and spare(low * NEAR) < 0)
+    ):
         return low  # near enough
 
     def point(at: float) -> Point:

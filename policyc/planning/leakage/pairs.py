@@ -16,6 +16,7 @@ least is taken off x - r y at every step.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from policyc.planning.largest import largest
 from policyc.planning.leakage.best_outputs import PATIENCE, Rough, told
+from policyc.planning.leakage.loss import LossFunction
 from policyc_check.plan.claims import PairBounds
 from policyc_check.steps.chains import Chain
 
@@ -152,13 +154,23 @@ def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -
             known.append((log_budget, found))
         return alpha - total
 
-    low = alpha / 1e6
-    if left(low) < 0:
+    low = _kept_by_recursion(laws, alpha) or alpha / 1e6
+    if left(low) < 0:  # outputs are not forgotten soon enough, and of larger budgets less so
         return 0.0, (b"", b"")
     ahead = min(alpha, low * alpha / (alpha - left(low)))  # where it would be if leakage grew as budgets do
     low, high = (low, ahead) if left(ahead) < 0 else (ahead, alpha)
     epsilon = largest(left, low, high, alpha, unspent=_FOUND) * (1 - 2 * _FOUND)
     return epsilon, (known[-1][1][0].tobytes(), known[-1][1][1].tobytes())
+
+
+def _kept_by_recursion(laws: Sequence[Floats], alpha: float) -> float:
+    """A constant budget, nats, that leaks at most alpha for ever by one bound for all pairs; 0 for none."""
+    losses = [LossFunction(law) for law in laws]
+
+    def left(epsilon: float) -> float:
+        return alpha - sum(loss.supremum(epsilon, alpha) for loss in losses) + epsilon
+
+    return largest(left, 0.0, alpha, alpha, unspent=_ROUGHLY)
 
 
 def inherited(

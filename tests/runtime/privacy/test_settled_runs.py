@@ -104,6 +104,37 @@ def test_outputs_of_more_steps_than_are_followed_are_those_of_any_number() -> No
     assert (found.before == ever.before).all()
 
 
+@pytest.mark.parametrize("steps", [None, 30])
+@pytest.mark.parametrize("seed", range(4))
+def test_budgets_by_pairs_are_found_from_what_the_recursion_keeps(
+    seed: int, steps: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same as from next to nothing on; and none are looked for where nothing is known of that."""
+    asked = []
+    inherited = pairs.inherited
+    monkeypatch.setattr(pairs, "inherited", lambda *args, **kind: asked.append(1) or inherited(*args, **kind))
+    moves = np.random.default_rng(seed).dirichlet(np.ones(4), size=4)
+    found = {}
+    for near in (True, False):
+        if not near:
+            monkeypatch.setattr(pairs, "_kept_by_recursion", lambda *_: 0.0)
+        for stay in (0.7, 0.99):
+            asked.clear()
+            pairs._largest.cache_clear()
+            chain = Chain(forward=stay * np.eye(4) + (1 - stay) * moves)
+            best = pairs.largest_budget(chain, 1.0, steps)
+            found[near, stay] = 0.0 if best is None else best.epsilon, len(asked)
+    pairs._largest.cache_clear()
+    assert found[True, 0.7][0] == pytest.approx(found[False, 0.7][0], rel=4e-9)
+    if steps is not None:
+        assert found[True, 0.99][0] == pytest.approx(found[False, 0.99][0], rel=4e-9)
+    elif found[True, 0.99][0] == 0:  # outputs of more steps tell than are followed
+        assert found[True, 0.99][1] < found[False, 0.99][1]
+        sides = losses_of(Chain(forward=0.99 * np.eye(4) + 0.01 * moves))
+        least = found[False, 0.99][0]
+        assert least + sum(side.loss(1, 1).supremum(least) - least for side in sides) < 1.0
+
+
 @pytest.mark.parametrize("horizon", [2_002, 5_000])
 def test_what_pairs_show_of_a_long_stream_needs_a_few_of_its_steps(horizon: int) -> None:
     """The ends and the largest budget between are all that is looked at."""
