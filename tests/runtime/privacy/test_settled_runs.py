@@ -129,7 +129,7 @@ def test_budgets_by_pairs_are_found_from_what_the_recursion_keeps(
     if steps is not None:
         assert found[True, 0.99][0] == pytest.approx(found[False, 0.99][0], rel=4e-9)
     elif found[True, 0.99][0] == 0:  # outputs of more steps tell than are followed
-        assert found[True, 0.99][1] < found[False, 0.99][1]
+        assert 2 <= found[True, 0.99][1] <= found[False, 0.99][1]
         sides = losses_of(Chain(forward=0.99 * np.eye(4) + 0.01 * moves))
         least = found[False, 0.99][0]
         assert least + sum(side.loss(1, 1).supremum(least) - least for side in sides) < 1.0
