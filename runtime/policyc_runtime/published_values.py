@@ -118,7 +118,7 @@ class Release:
     first: int = 0
     earlier: Earlier | None = None
     begun: BegunFiles | None = field(default=None, repr=False)
-    ledger: Path | None = None
+    ledger: Path | None = field(default=None, repr=False)
     left: Checkpoint | None = field(default=None, repr=False)
 
     @property
