@@ -140,10 +140,10 @@ def _allocated(
     for again in range(MOST_RESCALED if max(window for _, window in promise.limits) > 1 else 0):
         scaled = _scaled(found, smaller, groups, _UNSPENT if again else _ROUGHLY)
         factor = max(run.epsilon for run in scaled) / max(run.epsilon for run in found)
-        if factor > NEAR:
+        if NEAR < factor < 1 / NEAR:
             scaled = scaled if again else []
             break
-        nats *= factor  # windows bind: solved again for what a single step is left
+        nats = min(nats * factor, promise.nats)  # windows bind: solved again for what a single step is left
         found, scaled = _found(nats, horizon, groups, every, phase, weights), []
     return accepted(name, promise, lambda less: scaled or _scaled(found, less, groups), groups, audit=audit)
 
@@ -212,12 +212,13 @@ def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group], enou
     def left(factor: float) -> float:
         return spare(times(factor), promise, groups)
 
-    windows = max(window for _, window in promise.limits) > 1
     unspent = left(1.0) / promise.nats
     if 0 <= unspent <= enough:
         return list(runs)
     if unspent < 0:
         return times(largest(left, 0.0, 1.0, promise.nats, unspent=enough))
-    # Leakage rises about in proportion to budgets, or a little faster; with windows it may be another that binds.
-    high = 1 / NEAR if windows else (1 + _ROOM) / (1 - unspent)
-    return times(largest(left, 1.0, high, promise.nats, unspent=enough))
+    # Leakage rises about in proportion to budgets, or a little faster; about several steps it may rise more slowly.
+    low, high = 1.0, (1 + _ROOM) / (1 - unspent)
+    while left(high) >= 0:
+        low, high = high, 2 * high
+    return times(largest(left, low, high, promise.nats, unspent=enough))

@@ -210,3 +210,17 @@ def test_budgets_are_scaled_to_the_promise_from_above_and_below() -> None:
         found = _scaled([Run(run.epsilon * factor, run.steps, run.period) for run in kept], promise, [group])
         assert 0 <= spare(found, promise, [group]) <= 1e-6 * promise.nats
         assert found[0].epsilon / found[1].epsilon == pytest.approx(kept[0].epsilon / kept[1].epsilon)
+
+
+@pytest.mark.parametrize("initial", [None, (0.6, 0.4)])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_promise_about_steps_in_a_row_is_spent(seed: int, initial: tuple[float, ...] | None) -> None:
+    """Where budgets are solved for again they may come out much too small: these are raised as far as it goes."""
+    rng = np.random.default_rng(seed)
+    away, back = rng.uniform(0.001, 0.06, 2).tolist()
+    start = "stationary" if initial is None else np.array(initial)
+    chain = Chain(forward=[[1 - away, away], [back, 1 - back]], initial=start)
+    nats, window = float(rng.choice([2.0, 3.0, 5.0])), int(rng.integers(4, 60))
+    for every in (1, 5):
+        found = allocate_sparse(Promise(((nats, window),)), 250, [Group(None, chain, tuple({1, every}))], every)
+        assert nats * (1 - 2e-6) <= found.leakage <= nats
