@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -156,7 +157,7 @@ def _lines(opened: Account) -> list[str]:
     lines += [""] if rows else []
     lines.append(f"  spent      {_number(standing.spent):>12}")
     lines.append(f"  requested  {_number(standing.requested):>12}  beside it")
-    lines.append(f"  left       {standing.left:>12.6g}  of {standing.limit} {opened.bound.unit()}")
+    lines.append(f"  left       {_left(standing.left):>12}  of {standing.limit} {opened.bound.unit()}")
     if rows and opened.bound.composes:
         lines += ["", "  What plans tell together is composed and not added: one that tells more than is left may fit."]
         lines += ["  `policyc compile --account` finds out."]
@@ -173,4 +174,12 @@ def _plans(opened: Account) -> list[tuple[str, Plan, int]]:
 
 
 def _number(value: float | None) -> str:
-    return "no limit" if value is None else f"{value:.6g}"
+    from policyc.emit.numbers import round_up
+
+    return "no limit" if value is None else round_up(Decimal(repr(value)))
+
+
+def _left(value: float) -> str:
+    from policyc.emit.numbers import round_down
+
+    return round_down(Decimal(repr(value)))

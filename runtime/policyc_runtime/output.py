@@ -151,7 +151,7 @@ def _none_lost(release: Release, drafts: Sequence[Draft]) -> Iterator[None]:
     with held_still(release.ledger, next(iter(release.series))) as steps:
         there = next((draft.file for draft in drafts if draft.file.exists()), None)
         if there is not None and steps > release.steps.stop:
-            reason = "another run released more steps while this one was under way; the file would lose them"
+            reason = "other runs have released more steps than these, and a file that is there may have them"
             raise unwritable(
                 there, reason, "run again for all of them: they are in the ledger, and are written from it"
             )

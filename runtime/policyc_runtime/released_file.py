@@ -54,7 +54,7 @@ def stored_release(plan: Plan, book: LedgerReader, steps: int) -> Release:
         entries=book.state.entries,
         head=book.state.hash,
         first=book.first,
-        ledger=book.path,
+        ledger=book.path.absolute(),
     )
 
 

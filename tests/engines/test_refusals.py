@@ -80,20 +80,49 @@ def test_a_password_that_stands_elsewhere_is_never_shown(named):
     assert "no table of" in str(refused("postgres", f"postgresql://{named}"))
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "spark", "postgres"])
 @pytest.mark.parametrize(
     "named",
     [
         f"jdbc:postgresql://h/d?user=u&password={SECRET}", f"jdbc:sqlserver://h;user=u;password={SECRET}",
         f"postgresql://h/d;password={SECRET}", f"host=h user=u password={SECRET} dbname=d",
         f"host=h PASSWORD = '{SECRET} more' dbname=d", f"/no/such/folder;pwd={SECRET}",
+        f"host=h password='it\\'s {SECRET}' dbname=x", f'dsn password="ab {SECRET}"', f"Server=h;Pwd={{ab;{SECRET}}}",
+        f"https://h/x#apikey={SECRET}", f"AccountName=x;AccountKey={SECRET}==",
     ],
 )  # fmt: skip
-def test_a_password_of_another_form_is_never_shown(engine, named):
+def test_a_password_of_another_form_is_never_shown(named):
     """Whichever engine is given an address that is another one's."""
+    for open_ in (
+        lambda: read_events(named, PLAN, steps=1),
+        lambda: PostgresTable.named(named),
+        lambda: SparkTable.named(named),
+    ):
+        try:
+            shown = str(open_())
+        except DataError as error:
+            shown = f"{error}{error.where}{error.because}{error.help}"
+        assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    "named", [f" https://u:{SECRET}@h/x", f"//u:{SECRET}@h/db", f"postgresql:u:{SECRET}@h", f"http_x://u:{SECRET}@h/d"]
+)
+def test_a_password_before_a_host_is_never_shown(named):
+    """Also where what stands before it is no address."""
     with pytest.raises(DataError) as caught:
-        read_events(named if engine == "duckdb" else remote_table(engine, named), PLAN, steps=1)
+        read_events(named, PLAN, steps=1)
     assert SECRET not in f"{caught.value}{caught.value.where}{caught.value.because}{caught.value.help}"
+
+
+def test_a_folder_that_is_there_is_named_whatever_it_is_called(tmp_path):
+    """A column of tokens is a column: which file is meant is said."""
+    folder = tmp_path / "token=abc" / "u:x@h"
+    folder.mkdir(parents=True)
+    (folder / "x.txt").touch()
+    with pytest.raises(DataError) as caught:
+        read_events(tmp_path, PLAN, steps=1)
+    assert caught.value.where == str(folder / "x.txt")
+    assert str(SparkTable.named("/in/token=abc/passenger=1/x.parquet")) == "/in/token=.../passenger=.../x.parquet"
 
 
 def test_an_address_of_a_socket_has_no_host():

@@ -169,7 +169,7 @@ def test_a_run_does_not_write_over_steps_that_another_released_meanwhile(folder:
         whole = (folder / "out.csv").read_bytes()
     assert fewer.returncode == 1
     assert "error[E0826]" in (folder / "said").read_text()
-    assert "another run released more steps" in (folder / "said").read_text()
+    assert "other runs have released more steps" in (folder / "said").read_text()
     assert (folder / "out.csv").read_bytes() == whole
     assert policyc("verify", "visits.plan", "--release", "out.csv", cwd=folder).returncode == 0
 

@@ -17,7 +17,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policyc_runtime.sources.input_table import PATTERN, InputTable, opened, parquet_columns, typed_table, unreadable
+from policyc_runtime.sources.input_table import (
+    PATTERN,
+    InputTable,
+    opened,
+    parquet_columns,
+    typed_table,
+    unreadable,
+    without_parts,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -146,16 +154,14 @@ def folder_table(connection: DuckDBPyConnection, folder: Path, base: str) -> Inp
     names = parquet_files(folder)
     quoted = ["'" + f"{base}/{name}".replace("'", "''") + "'" for name in names]
     files = "[" + ", ".join(quoted) + "]"
-    columns = connection.execute(
-        f"SELECT name, count(DISTINCT file_name), count(DISTINCT {TYPE}), count(*) FROM parquet_schema({files}) "
-        "WHERE num_children IS NULL GROUP BY name"
-    ).fetchall()
+    columns = _columns(connection, files, quoted)
     partitions = partition_columns(names[0])
     require_apart(folder, (str(name) for name, *_ in columns), partitions)
     uneven = {str(name) for name, there, kinds, _ in columns if there < len(names) or kinds > 1}
     often = any(times > there for _, there, _, times in columns)  # as parts of a column may be, too
     often |= len({str(name).casefold() for name, *_ in columns}) < len(columns)  # of files duckdb renames such columns
-    apart = {name for file in quoted for name in _alike(connection, file)} if often and len(quoted) > 1 else set()
+    lists = [parquet_columns(connection, file)[0] for file in quoted] if often else []
+    apart = set() if all(one == lists[0] for one in lists) else {name for one in lists for name in _alike(one)}
     names_first, instants = parquet_columns(connection, quoted[0])
     hive = "true, hive_types_autocast = false" if partitions else "false"
     source = f"read_parquet({files}, hive_partitioning = {hive})"
@@ -165,12 +171,31 @@ def folder_table(connection: DuckDBPyConnection, folder: Path, base: str) -> Inp
     return replace(table, columns=even, types=types, uneven=_differing(connection, names, quoted, uneven))
 
 
-def _alike(connection: DuckDBPyConnection, file: str) -> set[str]:
-    """The columns of a file that differ in capitals at most, and those that duckdb might name as it does one of them.
+def _columns(connection: DuckDBPyConnection, files: str, quoted: Sequence[str]) -> list[tuple[str, int, int, int]]:
+    """Of each column its name, in how many files it is, of how many types, and how often."""
+    parts = f"FROM parquet_schema({files}) WHERE num_children IS"
+    ((nested,),) = connection.execute(f"SELECT count(*) > {len(quoted)} {parts} NOT NULL").fetchall()
+    if not nested:
+        told = f"SELECT name, count(DISTINCT file_name), count(DISTINCT {TYPE}), count(*) {parts} NULL GROUP BY name"
+        return connection.execute(told).fetchall()
+    seen: dict[str, list[tuple[str, object]]] = {}
+    for file in quoted:
+        for name, kind in _kinds(connection, file):
+            seen.setdefault(name, []).append((file, kind))
+    return [(name, *(len({*part}) for part in zip(*found, strict=True)), len(found)) for name, found in seen.items()]  # type: ignore[misc]
+
+
+def _kinds(connection: DuckDBPyConnection, file: str) -> Iterator[tuple[str, object]]:
+    """The columns of a file and their types; of those that have parts nothing more."""
+    told = connection.execute(f"SELECT name, coalesce(num_children, 0), {TYPE} FROM parquet_schema({file})")
+    yield from ((str(name), kind) for name, _, kind in without_parts(told.fetchall()))
+
+
+def _alike(names: Sequence[str]) -> set[str]:
+    """Of a file's columns those that differ in capitals at most, and any that duckdb might name as it does one of them.
 
     It matches columns of several files by names, after it renamed them.
     """
-    names, _ = parquet_columns(connection, file)
     times = Counter(name.casefold() for name in names)
     stems = tuple(f"{name}_" for name, often in times.items() if often > 1)
     return {name for name in names if times[name.casefold()] > 1 or name.casefold().startswith(stems)}
@@ -185,8 +210,7 @@ def _differing(
     for name, file in zip(names, quoted, strict=True):
         if len(found) == len(uneven):
             break
-        rows = connection.execute(f"SELECT name, {TYPE} FROM parquet_schema({file}) WHERE num_children IS NULL")
-        kinds = {str(column): kind for column, kind in rows.fetchall() if column in uneven}
+        kinds = {column: kind for column, kind in _kinds(connection, file) if column in uneven}
         for column in uneven - found.keys():
             if column not in kinds:
                 found[column] = f"`{name}` does not have it"

@@ -8,13 +8,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.memory import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
 
@@ -22,8 +22,10 @@ SHOWN_COLUMNS = 20
 CSV = (".csv", ".csv.gz")
 UTC = "TIMESTAMP WITH TIME ZONE"
 PATTERN = set("*?[")
-SECRET = re.compile(r"(?i)\b([\w.-]*(?:pass|pwd|secret|token)[\w.-]*)\s*=\s*(?:'[^']*'?|[^\s;&]*)")
-"""What may be a password in what was given in a file's place."""
+SECRET = re.compile(r"(?i)([\w.-]*(?:pass|pwd|secret|token|key|credential|\bsig)[\w.-]*)\s*=.*", re.DOTALL)
+OPTIONS = re.compile(SECRET.pattern.replace(".*", "[^/]*"))  # up to the next folder
+BEFORE_HOST = re.compile(r".*:.*@", re.DOTALL)
+"""What may be, or hold, a password in what was given in a file's place."""
 
 
 @dataclass(frozen=True)
@@ -158,14 +160,17 @@ def parquet_columns(connection: DuckDBPyConnection, file: str) -> tuple[list[str
         file: as SQL says it.
     """
     parts = connection.execute(f"SELECT name, coalesce(num_children, 0), type FROM parquet_schema({file})").fetchall()
-    names, instants = [], set()
+    whole = [(str(name), kind) for name, _, kind in without_parts(parts)]
+    return [name for name, _ in whole], {name for name, kind in whole if kind == "INT96"}
+
+
+def without_parts(schema: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The columns of a Parquet file's schema: (name, how many parts it has, ...), the file itself first."""
     within = 0  # so many parts of a column that has parts are left
-    for name, children, kind in parts[1:]:
+    for column in schema[1:]:
         if not within:
-            names.append(str(name))
-            instants |= {str(name)} if kind == "INT96" else set()
-        within = within - 1 + children if within else children
-    return names, instants
+            yield column
+        within = within - 1 + column[1] if within else column[1]
 
 
 def opened(descriptor: int) -> str:
@@ -181,8 +186,12 @@ def not_there(path: Path) -> str:
 
 
 def unreadable(file: Place, reason: str, remedy: str, where: str | None = None) -> DataError:
-    """The refusal of what is no readable file of its kind; what may be a password in its name is not shown."""
-    shown = SECRET.sub(r"\1=...", where or str(file))
+    """The refusal of what is no readable file of its kind; of what is not there, nothing that may be a password."""
+    shown = where or str(file)
+    if not isinstance(file, Path):
+        shown = OPTIONS.sub(r"\1=...", shown)
+    elif not file.exists():
+        shown = SECRET.sub(r"\1=...", BEFORE_HOST.sub("...@", shown))
     return DataError("E0810", "the data cannot be read", where=shown, because=reason, help=remedy)
 
 

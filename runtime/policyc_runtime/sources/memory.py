@@ -47,20 +47,19 @@ def _without_faults(handed: Any) -> tuple[Any, frozenset[str]] | None:
     try:
         names = [*map(str, getattr(handed, "column_names", getattr(handed, "columns", ())))]
         pick = handed.select if hasattr(handed, "select") else handed.__getitem__
-        parts = {name: pick([name]) for name in names}
+        wrong = set()
+        for name in names:
+            connection = duckdb.connect()
+            try:
+                connection.register("part", _Handed(pick([name])))
+                connection.execute("SELECT count(COLUMNS(*)) FROM part")
+            except Exception:  # their messages may quote data
+                wrong.add(name)
+            finally:
+                connection.close()
+        return (pick([name for name in names if name not in wrong]), frozenset(wrong)) if {*names} - wrong else None
     except Exception:  # whatever kind of table it is
         return None
-    wrong = set()
-    for name, part in parts.items():
-        connection = duckdb.connect()
-        try:
-            connection.register("part", _Handed(part))
-            connection.execute("SELECT count(COLUMNS(*)) FROM part")
-        except Exception:  # their messages may quote data
-            wrong.add(name)
-        finally:
-            connection.close()
-    return (pick([name for name in names if name not in wrong]), frozenset(wrong)) if len(wrong) < len(names) else None
 
 
 class HeldTable:

@@ -158,7 +158,7 @@ def require_here(path: str | Path) -> None:
     kind, rest = there[1], text[there.end() :]
     here = kind.lower() == "file"
     if not here:
-        rest = re.split("[?;]", rest.rpartition("@")[2])[0]  # what stands before and behind may hold a password
+        rest = re.split("[?;#]", rest.rpartition("@")[2])[0]  # what stands before and behind may hold a password
     remedy = "copy the file to this machine and name the copy, or count it where it lies: `--engine`"
     raise unreadable(
         Path(path),

@@ -143,6 +143,17 @@ def test_a_name_that_comes_twice_in_parquet_is_refused(tmp_path):
         )
 
 
+def test_parts_of_a_column_are_no_columns(tmp_path):
+    """Whatever their types are, and also where a folder's name has the column, or a file has it as a part alone."""
+    part = ", {'tailnum': 7, 'origin': 8} AS device"
+    for name in ("a", "b"):
+        write(tmp_path / f"in/{name}.parquet", event(name, "EWR") + part)
+        write(tmp_path / f"day=1/origin=EWR/{name}.parquet", event(name) + part)
+    assert counted(tmp_path / "in")[0] == counted(tmp_path / "day=1")[0] == [2, 0, 0, 18]
+    write(tmp_path / "in/c.parquet", event("c") + part)
+    assert "`c.parquet` does not have it" in str(refused(tmp_path / "in").because)
+
+
 def test_a_bad_row_has_its_file(tmp_path):
     """The second row of the second file."""
     write(tmp_path / "in/a.parquet", event("a", "EWR"))

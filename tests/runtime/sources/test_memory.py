@@ -56,6 +56,9 @@ def _with_a_fault(kind: str, name: str) -> Any:
         "pandas, twice": lambda: pandas.DataFrame(rows, columns=[*fine, name, name]),
         "pyarrow": lambda: pa.table({**fine, name: pa.array([1, 2], pa.decimal256(60, 2))}),
         "pyarrow, a number": lambda: pa.table({**fine, name: pa.array(np.zeros(2, dtype=np.float16))}),
+        "pyarrow, twice": lambda: pa.table(
+            [*fine.values(), ["x", "x"], ["x", "x"], np.zeros(2, dtype=np.float16)], names=[*fine, "two", "two", name]
+        ),
         "polars": lambda: polars.DataFrame(fine).with_columns(polars.lit(None).alias(name)),
     }[kind]()
 
@@ -72,7 +75,7 @@ def test_a_column_that_cannot_be_handed_over_is_named(kind: str, tmp_path: Path)
     assert "S3CRET" not in f"{refused.value} {refused.value.because} {refused.value.help}"
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("kind", [*FAULTS, "pyarrow, twice"])
 def test_a_column_that_cannot_be_handed_over_is_left_out(kind: str, tmp_path: Path) -> None:
     """Where the policy does not name it: as of files, no other column matters."""
     found = read_events(HeldTable(connect(), _with_a_fault(kind, "more")), plan_of(tmp_path), steps=2)
@@ -105,8 +108,10 @@ def test_names_that_differ_in_capitals_are_told_apart(how: str, tmp_path: Path) 
         pq.write_table(table, tmp_path / "in" / "a.parquet")
         given = tmp_path / "in" / ("a.parquet" if how == "file" else "")
     assert read_events(given, plan, steps=2).counts["rides"].tolist() == [[1, 0], [0, 1]]
-    if how == "folder":
+    if how == "folder":  # of files that are alike they are told by their place, too
         pq.write_table(table, tmp_path / "in" / "b.parquet")
+        assert read_events(given, plan, steps=2).counts["rides"].tolist() == [[1, 0], [0, 1]]
+        pq.write_table(table.select(table.column_names[::-1]), tmp_path / "in" / "c.parquet")
         with pytest.raises(DataError, match="there are several columns `user_1`"):
             read_events(given, plan, steps=2)
 

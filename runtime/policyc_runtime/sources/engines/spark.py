@@ -23,7 +23,7 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.sources.engines.dialect import Dialect, Spark
 from policyc_runtime.sources.engines.remote import RemoteTable, refused
 from policyc_runtime.sources.engines.spark_folder import SparkFolder, file_states, spark_folder
-from policyc_runtime.sources.input_table import SECRET, InputTable, changed_meanwhile
+from policyc_runtime.sources.input_table import OPTIONS, InputTable, changed_meanwhile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,13 +86,13 @@ class SparkTable(RemoteTable):
     def __str__(self) -> str:
         scheme, slashes, rest = self.name.partition("//")
         keys, _, place = rest.rpartition("@")  # the way of old to give keys of a store, which have a `/` as well
-        return f"{scheme}{slashes}{place}" if ":" in keys else self.name
+        return OPTIONS.sub(r"\1=...", f"{scheme}{slashes}{place}" if ":" in keys else self.name)
 
     @classmethod
     def named(cls, text: str) -> SparkTable:
         """The table or place that a text names; DataError E0869 where Spark would take it for a pattern."""
         bad = bool(PATTERNS & set(text)) or text in {"", TABLE} or text.lower().endswith((".csv", ".csv.gz"))
-        bad = bad or SECRET.search(text) is not None or text.lower().startswith(OTHERS)  # it is not shown
+        bad = bad or text.lower().startswith(OTHERS)  # which is not shown
         if bad or (
             "@" in text.partition("://")[2].partition("/")[0] and not text.startswith(("s3", "abfs", "wasb", "gs"))
         ):
