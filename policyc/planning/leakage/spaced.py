@@ -26,6 +26,7 @@ Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, a
 
 _NUMBERS = 500_000  # that are looked at: of steps between releases, about
 _DIGITS = 2, FINE  # of gaps, for which laws are looked at
+_SUMS = 64  # different ones, of which each is looked at by itself
 _FEWER = 0.9  # of what is left, which is looked through again as long as no more stay
 
 
@@ -121,18 +122,30 @@ def largest_between(
 
 
 def _undominated(found: Floats, few: int) -> Floats:
-    """Of columns those that no other is at least as large as; of many, so few as are, together, as large as all."""
-    kept, left = list[Floats](), found
-    before = math.inf
-    while 0 < left.shape[1] < _FEWER * before:
-        before, largest = left.shape[1], left[:, left.sum(axis=0).argmax(), None]
+    """Of columns, (3, n), those that no other is at least as large as; of many, so few as are as large as all of them.
+
+    Of those with one sum between, which are all where budgets repeat, exactly; of others as long as it leaves fewer.
+    """
+    found = found[:, np.lexsort((-found[2], -found[0], -found[1]))]
+    others = np.flatnonzero(np.diff(found[1])) + 1
+    if len(others) < _SUMS:
+        parts = np.split(found, others, axis=1)
+        found = np.hstack([part[:, part[2] > _before(np.maximum.accumulate(part[2]))] for part in parts])
+    kept, left, size = list[Floats](), found, math.inf
+    while 0 < left.shape[1] < _FEWER * size:
+        size, largest = left.shape[1], left[:, left.sum(axis=0).argmax(), None]
         kept.append(largest)
         left = left[:, (left > largest).any(axis=0)]
     left = np.hstack([*kept, left])
     if left.shape[1] <= few:
         return left
-    left = left[:, np.argsort(-left[0], kind="stable")]
+    left = left[:, np.lexsort((-left[0], -left[1]))]
     return np.maximum.reduceat(left, np.arange(0, left.shape[1], -(-left.shape[1] // few)), axis=1)
+
+
+def _before(row: Floats) -> Floats:
+    """What stands before each, and before the first what is less than all."""
+    return np.concatenate([[-np.inf], row[:-1]])
 
 
 def _fading(side: Losses, leaked: Floats, steps: int, every: int, digits: int, pass_on: PassEach) -> Floats:

@@ -112,7 +112,14 @@ def test_what_no_other_is_as_large_as_is_kept(few: int) -> None:
         assert (kept[:, None, :] >= found[:, :, None]).all(axis=0).any(axis=1).all()
         if few >= found.shape[1]:
             assert {*map(tuple, kept.T.tolist())} <= {*map(tuple, found.T.tolist())}
-    assert spaced_releases._undominated(np.array([[1.0, 2.0, 2.0, 0.0], [1.0, 1.0, 1.0, 3.0]]), few).shape[1] <= 2
+    some = np.array([[1.0, 2.0, 2.0, 0.0], np.zeros(4), [1.0, 1.0, 1.0, 3.0]])
+    assert spaced_releases._undominated(some, few).shape[1] <= 2
+    stairs = rng.random((3, 5_000)) * [[1.0], [0.0], [1.0]]  # of one sum between all that matter are found
+    known = stairs[:, [not ((stairs >= one[:, None]).all(axis=0) & (stairs > one[:, None]).any(axis=0)).any()
+                       for one in stairs.T]]  # fmt: skip
+    if few == 1_000:
+        found = spaced_releases._undominated(stairs, few)
+        assert {*map(tuple, found.T.tolist())} == {*map(tuple, known.T.tolist())}
 
 
 def test_many_are_proposed_as_one() -> None:
