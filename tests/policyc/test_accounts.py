@@ -106,6 +106,26 @@ def test_two_plans_fit_and_a_third_does_not(city: Path) -> None:
 
 
 @pytest.mark.law
+def test_what_is_shown_is_rounded_against_those_who_spend(city: Path) -> None:
+    """As for programs: what plans tell is no less, and what is left no more."""
+    assert policyc(city, "compile", "first.policy", "--account", "city.account").returncode == 0
+    assert run(city, "first", "--account", "city.account", "--steps", "6").returncode == 0
+    assert policyc(city, "compile", "second.policy", "--account", "city.account").returncode == 0
+    found = shown(city)
+    told = policyc(city, "account", "show", "city.account").stdout
+    spent, requested, left = (
+        float(re.findall(rf"{name} +([0-9.]+)", told)[-1]) for name in ("spent", "requested", "left")
+    )
+    for text, exact, up in (
+        (spent, found["spent"], True),
+        (requested, found["requested"], True),
+        (left, found["left"], False),
+    ):
+        assert isinstance(exact, float)
+        assert text >= exact if up else text <= exact
+        assert text == pytest.approx(exact, rel=1e-5)
+
+
 def test_verify_adds_up_again(city: Path) -> None:
     policyc(city, "compile", "first.policy", "--account", "city.account")
     run(city, "first", "--account", "city.account")
