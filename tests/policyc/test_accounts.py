@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from policyc.cli.account import _left, _number
 from policyc_runtime import load_plan, release
 from policyc_runtime.account import Account
 from policyc_runtime.errors import LedgerError
@@ -124,6 +125,13 @@ def test_what_is_shown_is_rounded_against_those_who_spend(city: Path) -> None:
         assert isinstance(exact, float)
         assert text >= exact if up else text <= exact
         assert text == pytest.approx(exact, rel=1e-5)
+    assert (_number(0.3333333), _number(0.4999996), _number(0.3), _number(None)) == (
+        "0.333334",
+        "0.5",
+        "0.3",
+        "no limit",
+    )
+    assert (_left(0.3333339), _left(0.4999996), _left(0.3), _left(0.0)) == ("0.333333", "0.499999", "0.3", "0")
 
 
 def test_verify_adds_up_again(city: Path) -> None:
