@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from plans import make_plan
@@ -219,6 +221,18 @@ def seen(server):
     return make
 
 
+@contextmanager
+def role_setting(server, name: str, value: str) -> Iterator[None]:
+    """What every connection of the role begins with."""
+    with server.connect() as held:
+        held.execute(f"ALTER ROLE tests SET {name} = {value}")
+    try:
+        yield
+    finally:
+        with server.connect() as held:
+            held.execute(f"ALTER ROLE tests RESET {name}")
+
+
 COLUMNS = "tailnum text, departed_at timestamp, origin text"
 ROW = "'a', '2013-01-01 08:00', 'EWR'"
 
@@ -362,13 +376,8 @@ def test_a_foreign_table_is_read_once(through, server, monkeypatch):
 def test_settings_of_a_role_do_not_tell_types_otherwise(server, seen):
     """Names of types in quotes, that is."""
     address = seen(COLUMNS, ROW)
-    with server.connect() as held:
-        held.execute("ALTER ROLE tests SET quote_all_identifiers = on")
-    try:
+    with role_setting(server, "quote_all_identifiers", "on"):
         found = read_events(remote_table("postgres", address), PLAN, steps=1)
-    finally:
-        with server.connect() as held:
-            held.execute("ALTER ROLE tests RESET quote_all_identifiers")
     assert found.counts["parked"].tolist() == [[1, 0, 0, 19]]
 
 
@@ -379,13 +388,8 @@ def test_cells_that_are_dates_are_said_as_in_a_file(server, seen, tmp_path):
     cells = ("2013-01-02", "2013-02-01", "2013-03-04")
     plan = make_plan(start="2013-01-01", cells=cells)
     address = seen(columns, "'a', '2013-01-01 08:00:00', '2013-02-01'")
-    with server.connect() as held:
-        held.execute("ALTER ROLE tests SET datestyle = 'German'")
-    try:
+    with role_setting(server, "datestyle", "'German'"):
         found = read_events(remote_table("postgres", address), plan, steps=1)
-    finally:
-        with server.connect() as held:
-            held.execute("ALTER ROLE tests RESET datestyle")
     assert found.counts["parked"].ravel().tolist()[:3] == [0, 1, 0]
 
 
