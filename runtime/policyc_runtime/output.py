@@ -140,15 +140,26 @@ def put_in_place(drafts: Sequence[Draft]) -> list[Draft]:
 
 
 @contextmanager
+def steps_held(release: Release) -> Iterator[int]:
+    """How many steps are released by now, while nobody adds to them; without a ledger, as many as there are here.
+
+    Raises:
+        LedgerError: E0824, another run adds to the ledger, and took too long.
+    """
+    if release.ledger is None or not release.ledger.exists():
+        yield release.steps.stop
+        return
+    with held_still(release.ledger, next(iter(release.series))) as steps:
+        yield steps
+
+
+@contextmanager
 def _none_lost(release: Release, drafts: Sequence[Draft]) -> Iterator[None]:
     """No run adds to the ledger meanwhile, and none that did may have written steps over which this would write.
 
     A run writes what is in the ledger already, so that whoever finds no more steps there writes over no more.
     """
-    if release.ledger is None or not release.ledger.exists():
-        yield
-        return
-    with held_still(release.ledger, next(iter(release.series))) as steps:
+    with steps_held(release) as steps:
         there = next((draft.file for draft in drafts if draft.file.exists()), None)
         if there is not None and steps > release.steps.stop:
             reason = "other runs have released more steps than these, and a file that is there may have them"

@@ -129,14 +129,15 @@ def test_two_runs_at_once_publish_the_same(folder: Path) -> None:
 
 PAUSED = """
 import sys
+from importlib import import_module
 from pathlib import Path
-from policyc_runtime import output
-known = output.{step}
+place = import_module("{place}")
+known = place.{step}
 def paused(*given):
     Path("reached").touch()
     Path("go_on").read_bytes()
     return known(*given)
-output.{step} = paused
+place.{step} = paused
 from policyc.cli import main
 sys.exit(main())
 """
@@ -147,7 +148,8 @@ def paused_run(folder: Path, step: str, steps: int, *more: str) -> Iterator[subp
     """A run that has released its steps, and waits before a step of its writing until the block ends."""
     os.mkfifo(folder / "go_on")
     given = ["--input", "seen.csv", "--steps", str(steps), "--output", "out.csv", *more]
-    command = [sys.executable, "-c", PAUSED.format(step=step), "run", "visits.plan", *given]
+    place, _, name = step.rpartition(".")
+    command = [sys.executable, "-c", PAUSED.format(place=place, step=name), "run", "visits.plan", *given]
     with (folder / "said").open("w") as said, subprocess.Popen(command, cwd=folder, stderr=said) as process:
         try:
             while not (folder / "reached").exists():
@@ -164,7 +166,7 @@ def paused_run(folder: Path, step: str, steps: int, *more: str) -> Iterator[subp
 def test_a_run_does_not_write_over_steps_that_another_released_meanwhile(folder: Path, more: tuple[str, ...]) -> None:
     """Of two at once on one output the one of fewer steps is refused, as it is after the other."""
     (folder / "out.csv").unlink(missing_ok=True)
-    with paused_run(folder, "drafted_release", 6, *more) as fewer:
+    with paused_run(folder, "policyc_runtime.output.drafted_release", 6, *more) as fewer:
         assert run(folder, 8, *more).returncode == 0
         whole = (folder / "out.csv").read_bytes()
     assert fewer.returncode == 1
@@ -177,7 +179,7 @@ def test_a_run_does_not_write_over_steps_that_another_released_meanwhile(folder:
 def test_a_run_releases_no_more_while_another_puts_its_file_in_place(folder: Path) -> None:
     """What was looked at before is then still so; a run that is killed there holds nobody up."""
     (folder / "out.csv").unlink(missing_ok=True)
-    with paused_run(folder, "put_in_place", 6) as fewer:
+    with paused_run(folder, "policyc_runtime.output.put_in_place", 6) as fewer:
         given = ("--input", "seen.csv", "--steps", "8", "--output", "out.csv")
         command = [sys.executable, "-m", "policyc", "run", "visits.plan", *given]
         with subprocess.Popen(command, cwd=folder) as more:
@@ -187,6 +189,17 @@ def test_a_run_releases_no_more_while_another_puts_its_file_in_place(folder: Pat
             fewer.kill()
             assert more.wait(timeout=60) == 0
         (folder / "go_on").unlink()  # nobody reads it any more
+    assert (folder / "out.csv").read_text().count("\n") == 9
+
+
+def test_the_report_of_fewer_steps_does_not_take_the_place_of_one_of_more(folder: Path) -> None:
+    """Of a run that came in between: the page tells of what lies beside it."""
+    (folder / "out.csv").unlink(missing_ok=True)
+    with paused_run(folder, "policyc.cli.releases.put_report", 6) as fewer:
+        assert run(folder, 8).returncode == 0
+        told = (folder / "out.report.json").read_bytes()
+    assert fewer.returncode == 0
+    assert (folder / "out.report.json").read_bytes() == told
     assert (folder / "out.csv").read_text().count("\n") == 9
 
 
