@@ -22,10 +22,10 @@ SHOWN_COLUMNS = 20
 CSV = (".csv", ".csv.gz")
 UTC = "TIMESTAMP WITH TIME ZONE"
 PATTERN = set("*?[")
-SECRET = re.compile(r"(?i)([\w.-]*(?:pass|pwd|secret|token|key|credential|\bsig)[\w.-]*)\s*=.*", re.DOTALL)
-OPTIONS = re.compile(SECRET.pattern.replace(".*", "[^/]*"))  # up to the next folder
-BEFORE_HOST = re.compile(r".*:.*@", re.DOTALL)
-"""What may be, or hold, a password in what was given in a file's place."""
+_NAMED = r"(?is)([\w.-]*(?:pass|pwd|secret|token|key|credential|\bsig)[\w.-]*)\s*="  # what may be a password
+SECRET = re.compile(f"{_NAMED}.*")
+OPTIONS = re.compile(f"{_NAMED}[^/]*")  # the same up to the next folder
+BEFORE_HOST = re.compile(r"(?s).*:.*@")
 
 
 @dataclass(frozen=True)

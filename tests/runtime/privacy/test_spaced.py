@@ -17,6 +17,9 @@ from policyc.planning.promise import Promise
 from policyc.planning.schedules import Group, Run, expand, spare
 from policyc_check.steps.chains import Chain
 
+GAPS = pytest.mark.parametrize("every", [2, 3, 7, 24, 97])
+STAYS = pytest.mark.parametrize("stay", [0.2, 0.9, 0.99])
+
 
 def mixing(states: int, stay: float, seed: int) -> Chain:
     """Users who stay with about so much probability."""
@@ -26,8 +29,8 @@ def mixing(states: int, stay: float, seed: int) -> Chain:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("every", [2, 3, 7, 24, 97])
-@pytest.mark.parametrize("stay", [0.2, 0.9, 0.99])
+@GAPS
+@STAYS
 def test_releases_alone_leak_as_much_as_all_steps(
     seed: int, every: int, stay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,8 +61,8 @@ def test_releases_alone_leak_as_much_as_all_steps(
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("every", [2, 3, 7, 24, 97])
-@pytest.mark.parametrize("stay", [0.2, 0.9, 0.99])
+@GAPS
+@STAYS
 def test_of_steps_in_a_row_releases_alone_tell_as_much_as_all(
     seed: int, every: int, stay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
