@@ -58,6 +58,13 @@ class SeparableCost(Protocol):
     def values(self, multiplier: Array) -> tuple[Array, Array]:
         """Where the derivative passes the multiplier, and how fast that moves with it (0 at a kink)."""
 
+    def near(self, total: float, /) -> tuple[Array, Array] | None:
+        """Near which multiplier values without bounds add up to a total, and how near as a rule; (rows,) each.
+
+        None where it is looked for by halves, from 0 on. Of units that cost the same to the last digit the way there
+        takes some, and values that were published so are estimated again by `verify`.
+        """
+
 
 @dataclass(frozen=True)
 class SquaredCost:
@@ -98,6 +105,9 @@ class SquaredCost:
     def values(self, multiplier: Array) -> tuple[Array, Array]:
         """The derivative is value - noisy."""
         return self.noisy + multiplier, np.ones_like(self.noisy)
+
+    def near(self, _total: float, /) -> None:
+        """By halves: noise adds up to little, and equal costs are common."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +218,11 @@ class MapCost:
         rate = np.where(moving, 1.0 / _trigamma(np.maximum(values, 0.0) + 1.0), 0.0)
         return values, rate
 
+    def near(self, total: float, /) -> tuple[Array, Array]:
+        """Values are P exp(q) but for the distance's weight, and for less than one each."""
+        rounded = np.log1p(self.law.shape[1] / (1.0 + total))
+        return np.log((1.0 + total) / self.law.sum(axis=1)), self.weight[:, 0] + rounded
+
 
 def _inverse_digamma(slope: Array) -> Array:
     """Where digamma, on [1, inf), has this value; 1 below digamma(1)."""
@@ -241,15 +256,21 @@ def minimise_integers(cost: SeparableCost, total: float | None, lower: Array, up
     """
     if total is None:
         return np.clip(cost.units(np.zeros((1, 1))), lower, upper)
-    low, high = _bracket(lambda q: np.clip(cost.units(q), lower, upper).sum(axis=1), total, len(cost.noisy))
-    rows = np.arange(len(cost.noisy))
-    part = cost
-    for _ in range(ROUNDS):
-        middle = 0.5 * (low[rows] + high[rows])
+    near = cost.near(total)
+    start = _from_zero(len(cost.noisy)) if near is None else near
+    low, high, missing, beyond = _bracket(lambda q: np.clip(cost.units(q), lower, upper).sum(axis=1), total, *start)
+    rows = np.flatnonzero(missing > FEW_UNITS)
+    part = cost.take(rows)
+    for turn in range(ROUNDS if rows.size else 0):
+        share: Array | float = 0.5
+        if near is not None and turn % 3 < 2:  # where few units would be missing, were the sum a line between the ends
+            share = (missing[rows] - FEW_UNITS / 2) / (missing[rows] + beyond[rows])
+        middle = low[rows] + share * (high[rows] - low[rows])
         left = total - np.clip(part.units(middle[:, None]), lower, upper).sum(axis=1)
-        low[rows[left >= 0]] = middle[left >= 0]
-        high[rows[left < 0]] = middle[left < 0]
-        going = ((left < 0) | (left > FEW_UNITS)) & (high[rows] - low[rows] > EXACT * (1e-3 + np.abs(middle)))
+        under, over = rows[left >= 0], rows[left < 0]
+        low[under], missing[under] = middle[left >= 0], left[left >= 0]
+        high[over], beyond[over] = middle[left < 0], -left[left < 0]
+        going = (missing[rows] > FEW_UNITS) & (high[rows] - low[rows] > EXACT * (1e-3 + np.abs(middle)))
         if not going.any():
             break
         if not going.all():
@@ -273,7 +294,8 @@ def minimise_reals(cost: SeparableCost, total: float | None, lower: Array, upper
     """Real values of least cost, to rounding; arguments as for `minimise_integers`, whole or not."""
     if total is None:
         return np.clip(cost.values(np.zeros((1, 1)))[0], lower, upper)
-    low, high = _bracket(lambda q: np.clip(cost.values(q)[0], lower, upper).sum(axis=1), total, len(cost.noisy))
+    start = _from_zero(len(cost.noisy))
+    low, high, _, _ = _bracket(lambda q: np.clip(cost.values(q)[0], lower, upper).sum(axis=1), total, *start)
     guess = 0.5 * (low + high)
     values = np.empty_like(cost.noisy)
     rows = np.arange(len(values))
@@ -299,11 +321,24 @@ def minimise_reals(cost: SeparableCost, total: float | None, lower: Array, upper
     return values
 
 
-def _bracket(sums: Callable[[Array], Array], total: float, rows: int) -> tuple[Array, Array]:
-    """Multipliers (rows,) whose values add up to at most, and at least, the total."""
-    low, high = np.full(rows, -1.0), np.full(rows, 1.0)
-    while (beyond := sums(low[:, None]) > total).any():
-        low[beyond] *= 2.0
-    while (short := sums(high[:, None]) < total).any():
-        high[short] *= 2.0
-    return low, high
+def _from_zero(rows: int) -> tuple[Array, Array]:
+    return np.zeros(rows), np.ones(rows)
+
+
+def _bracket(
+    sums: Callable[[Array], Array], total: float, middle: Array, apart: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Multipliers whose values add up to at most, and at least, the total; what is missing there, and too much here.
+
+    All are (rows,). They lie `apart` from a middle, or twice, four times ... as far.
+    """
+    low, high = middle - apart, middle + apart
+    far = apart.copy()
+    while (wrong := (missing := total - sums(low[:, None])) < 0).any():
+        far[wrong] *= 2.0
+        low = middle - far
+    far = apart.copy()
+    while (wrong := (beyond := sums(high[:, None]) - total) < 0).any():
+        far[wrong] *= 2.0
+        high = middle + far
+    return low, high, missing, beyond

@@ -179,3 +179,22 @@ def test_nowhere_to_be_is_refused() -> None:
     with pytest.raises(ReleaseError) as refused:
         map_counts(np.array([3.0, 4.0]), 1.0, np.zeros(2), 7)
     assert refused.value.code == "E0833"
+
+
+@pytest.mark.parametrize(("population", "most"), [(0, 4), (30, 6), (4037, 8), (10**9, 22)])
+def test_few_multipliers_are_tried(population: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum of counts is nearly exponential in the multiplier, which is looked for where that says."""
+    rng = np.random.default_rng(4)
+    tried: list[int] = []
+    units = MapCost.units
+
+    def counted(self: MapCost, multiplier: Array) -> Array:
+        tried.append(len(multiplier))
+        return units(self, multiplier)
+
+    monkeypatch.setattr(MapCost, "units", counted)
+    law = rng.dirichlet(np.ones(4), 500)
+    noisy = np.rint(population * law + rng.laplace(0, 30, (500, 4)))
+    found = map_counts(noisy, 30.0, law, population)
+    assert (found.sum(axis=1) == population).all()
+    assert sum(tried) <= most * 500  # halves from 0 on take 4, 8, 19 and 38 a row
