@@ -113,7 +113,8 @@ def _for_all_steps(
     return Allocation(name, runs, tuple(group.with_lags((1,)) for group in groups), leakage)
 
 
-def _shown(runs: Sequence[Run], chain: Chain, near: tuple[bytes, bytes] = (b"", b"")) -> float:
+@lru_cache(maxsize=4)
+def _shown(runs: tuple[Run, ...], chain: Chain, near: tuple[bytes, bytes] = (b"", b"")) -> float:
     """What these budgets leak at most by bounds that the check accepts, nats; inf for none. `near` as in `settled`."""
     endless = runs[-1].steps is None
     # of each run three steps are like all others: a first, a last, and between

@@ -52,11 +52,7 @@ class Settled:
     after: Floats
     laws: tuple[Floats, Floats]
     steps: int | None  # before or after another one; None for any number
-
-    @property
-    def near(self) -> tuple[bytes, bytes]:
-        """Where to look for what other budgets like these leak."""
-        return self.before.tobytes(), self.after.tobytes()
+    near: tuple[bytes, bytes]  # where it was looked for
 
     @property
     def stated(self) -> tuple[PairBounds, PairBounds]:
@@ -101,7 +97,7 @@ def settled(
         if not np.isfinite(found).all():
             return None
         sides.append(np.where(np.eye(len(law)), 0.0, found + _ROOM * found.max() + _NEAR))
-    return Settled(epsilon, sides[0], sides[1], (chain.backward, chain.forward), steps)
+    return Settled(epsilon, sides[0], sides[1], (chain.backward, chain.forward), steps, near)
 
 
 def _followed(steps: int | None) -> int | None:
@@ -115,6 +111,8 @@ def _side(law: bytes, epsilon: float, first: float, steps: int | None, rho: floa
     matrix = _matrix(law)
     if rho:
         return _roughly(matrix, epsilon, first, steps, rho)
+    if first > epsilon:  # after what all others tell, which is often known
+        return inherited(matrix, epsilon, first, steps, _side(law, epsilon, epsilon, steps, rho, near))
     return inherited(matrix, epsilon, first, steps, _matrix(near) if near else None)
 
 
@@ -138,14 +136,15 @@ def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -
 
     @cache  # ends of an interval are asked for again, and what is near then is another
     def left(epsilon: float) -> float:
-        log_budget, near = math.log(epsilon), None
+        log_budget, near, precision = math.log(epsilon), None, _ROUGHLY**2
         if known:
+            precision = min(precision, max(_FOUND, _ROUGHLY**2 * abs(log_budget - known[-1][0])))
             (earlier, less), (latest, more) = (known * 2)[-2:]
             slope = (more - less) / (latest - earlier) if latest != earlier else more
             near = np.maximum(more + slope * (log_budget - latest), 0.0)
         found = np.array(
             [
-                inherited(law, epsilon, 0.0, steps, None if near is None else near[side], 4 * alpha, precision=_FOUND)
+                inherited(law, epsilon, 0.0, steps, None if near is None else near[side], 4 * alpha, precision=precision)
                 for side, law in enumerate(laws)
             ]
         )

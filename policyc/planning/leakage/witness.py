@@ -95,17 +95,24 @@ class _Side:
         return np.repeat(sets[:kept], self.gaps[:kept], axis=0)
 
 
-def found_attack(chain: Chain, losses: Sequence[float] | Floats, steps: Sequence[int]) -> Attack | None:
+def found_attack(
+    chain: Chain, losses: Sequence[float] | Floats, steps: Sequence[int], bounds: Sequence[float] | None = None
+) -> Attack | None:
     """The most telling attack that is found about any of these steps; None where no two states can be told apart.
 
     Args:
         chain: how a user moves.
         losses: what the outputs of each step tell, nats, (T,); 0 for no release.
         steps: 0-based, those that are tried.
+        bounds: what no attack on each of them tells more than, nats; none is looked for where another one tells more.
     """
-    factors = np.asarray(losses, dtype=np.float64)
-    attacks = [attack for step in steps if (attack := _attack_on(chain, factors, step)) is not None]
-    return max(attacks, key=lambda attack: attack.nats, default=None)
+    factors, most = np.asarray(losses, dtype=np.float64), bounds or [math.inf] * len(steps)
+    attacks: dict[int, Attack] = {}
+    for bound, step in sorted(zip(most, steps, strict=True), key=lambda pair: -pair[0]):
+        found = None if any(attack.nats > bound for attack in attacks.values()) else _attack_on(chain, factors, step)
+        if found is not None:
+            attacks[step] = found
+    return max((attacks[step] for step in steps if step in attacks), key=lambda attack: attack.nats, default=None)
 
 
 def stated_witness(stated: Stated, record: ChainRecord, group: GroupLeakage) -> Witness | None:
@@ -121,7 +128,9 @@ def stated_witness(stated: Stated, record: ChainRecord, group: GroupLeakage) -> 
     if group.endless:  # far enough from the start, at the same step of its period
         tried = {peak + -(-LONGEST // steps) * steps}
         steps = max(tried) + LONGEST + 1
-    attack = _attack_known(record, losses_of_outputs(stated, steps).tobytes(), tuple(sorted(tried)))
+    asked = tuple(sorted(tried))
+    bounds = tuple(math.inf if group.endless else _bound(group, step) for step in asked)
+    attack = _attack_known(record, losses_of_outputs(stated, steps).tobytes(), asked, bounds)
     if attack is None:
         return None
     found = Witness(
@@ -137,10 +146,19 @@ def stated_witness(stated: Stated, record: ChainRecord, group: GroupLeakage) -> 
     return found.model_copy(update={"nats": nats}) if nats > 0 else None
 
 
+def _bound(group: GroupLeakage, step: int) -> float:
+    """What is known to be the most that all releases tell about a step, nats; inf where that is not known."""
+    place = step if group.steps is None else int(np.searchsorted(group.steps, step))
+    known = place < len(group.budgets) and (group.steps is None or group.steps[place] == step)
+    return float(group.windows(1)[place]) if known else math.inf
+
+
 @lru_cache(maxsize=4)
-def _attack_known(record: ChainRecord, losses: bytes, steps: tuple[int, ...]) -> Attack | None:
+def _attack_known(
+    record: ChainRecord, losses: bytes, steps: tuple[int, ...], bounds: tuple[float, ...]
+) -> Attack | None:
     """`found_attack`, kept: a plan is put together again with its warnings, of the same chains and budgets."""
-    return found_attack(record.chain(), np.frombuffer(losses), steps)
+    return found_attack(record.chain(), np.frombuffer(losses), steps, bounds)
 
 
 def _attack_on(chain: Chain, losses: Floats, step: int) -> Attack | None:
