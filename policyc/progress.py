@@ -34,6 +34,13 @@ class _Work:
 
 
 _shown: ContextVar[_Work | None] = ContextVar("shown", default=None)
+_hidden: ContextVar[bool] = ContextVar("hidden", default=False)
+
+
+def hide_progress() -> None:
+    """Show none of what this process does, which works for another one."""
+    _shown.set(None)
+    _hidden.set(True)
 
 
 @contextmanager
@@ -43,7 +50,7 @@ def shown_progress(label: str) -> Iterator[Told]:
     It says how long the rest will take; where nobody knows how much there is to do, as in a search, how long it took
     so far.
     """
-    if not sys.stderr.isatty():
+    if _hidden.get() or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
     with _bar() as progress:

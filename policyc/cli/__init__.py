@@ -25,6 +25,7 @@ from policyc.cli.policies import register_policies
 from policyc.cli.releases import run, verify
 from policyc.cli.reports import report
 from policyc.cli.speech import QuietCommand
+from policyc.second_process import allow_second_process
 
 SELDOM = 100_000  # new objects after which circles among them are looked for
 
@@ -87,6 +88,7 @@ def main() -> None:
     """Run the command line; exit 0 when fine, 1 on findings, 2 on wrong usage, 3 on an internal error."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices are small: threads would wait for each other
     gc.set_threshold(SELDOM, 50, 100)  # few objects are part of circles: looking for them took a fifth of a long run
+    allow_second_process()
     code = guarded(lambda: app(standalone_mode=True))
     gc.freeze()  # nor at the end, when all ends with the process: that took 0.15 s after planning a million steps
     sys.exit(code)

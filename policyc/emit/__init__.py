@@ -5,6 +5,7 @@ One content (`context.py`, made of `blocks/`) feeds every format; templates do n
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,9 +40,17 @@ def save_plan(directory: Path, plan: Plan, policy_path: Path, agreed: Callable[[
 
 def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Claim]:
     """One claim for every file that `compile` wrote, and that the policy gives this plan, which `quick` leaves out."""
-    from policyc.emit.audit import verify_directory as verify_files
+    from policyc.second_process import beside
 
-    return verify_files(directory, quick=quick)
+    def planned() -> Claim:
+        from policyc.emit.second_plan import planned_again
+
+        return planned_again(Path(directory))
+
+    with beside(planned) if not quick else nullcontext() as anew:
+        from policyc.emit.audit import verify_directory as verify_files
+
+        return verify_files(directory, anew)
 
 
 def require_unchanged(directory: str | Path, plan: Plan) -> None:

@@ -6,7 +6,7 @@ rendered from the plan, and what the plan promises is resolved again from the po
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from policyc.emit.directory import (
 )
 from policyc.emit.on_demand import on_demand_claims
 from policyc.emit.printed_numbers import differing_number, promised_numbers
+from policyc.emit.second_plan import not_planned
 from policyc.emit.signatures import CERTIFICATE
 from policyc.emit.stored_files import content_of, sha256
-from policyc.emit.stored_policy import CODE, MADE_HERE, other_code, other_maker, policy_claims
+from policyc.emit.stored_policy import CODE, MADE_HERE, other_code, policy_claims
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
 from policyc_runtime.json_text import read_json
@@ -37,13 +38,13 @@ SHOWING = (PAGE, TEXT)  # the policy, as their appendix
 PROGRAMS = (".py", ".pyc", ".so", ".pyd", ".pth", ".zip")
 
 
-def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Claim]:
+def verify_directory(directory: str | Path, planned: Callable[[], Claim] | None = None) -> list[Claim]:
     """One claim for every file that `compile` wrote; none raises, and what could not be checked says so.
 
     Args:
         directory: of a plan.
-        quick: leave out the claim that takes what `compile` takes: that the policy gives this plan. It is left out too
-            where another claim fails.
+        planned: tells of the claim that takes what `compile` takes: that the policy gives this plan. It is not asked
+            where another claim fails; None where it is left out.
     """
     folder = Path(directory)
     try:
@@ -60,20 +61,12 @@ def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Clai
         readable,
         *policy_claims(folder, plan),
         *_rendered(folder, plan),
-        *_audit(folder, plan, quick),
+        *_audit(folder, plan, planned is None),
         *_other_programs(folder),
     ]
     if all(claim.holds is not False for claim in claims):
-        claims.append(_planned(folder, plan, quick))
+        claims.append(not_planned() if planned is None else planned())
     return claims
-
-
-def _planned(folder: Path, plan: Plan, quick: bool) -> Claim:
-    from policyc.emit.second_plan import NAME, planned_again
-
-    if quick:
-        return Claim(NAME, None, "not checked: it takes planning the policy again, which `--quick` leaves out", PLAN)
-    return planned_again(folder, plan, other_maker(folder, plan))
 
 
 def _other_programs(folder: Path) -> Iterator[Claim]:

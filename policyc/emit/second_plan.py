@@ -14,11 +14,12 @@ from typing import Any
 
 from policyc.diagnostics import PolicyError
 from policyc.emit.printed_numbers import NUMBER, same_text
+from policyc.emit.stored_policy import other_maker
 from policyc.planning.declaration import Difference, compared, known_clock, shown
 from policyc.planning.plan import make_plan
 from policyc.semantics.checked import check_file
 from policyc_check.claims import Claim
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import PLAN, Plan, load_plan
 from policyc_runtime.planned_release import ReleasePlan, Scheduled
 from policyc_runtime.predicted_errors import Candidate, PredictedError
 
@@ -30,16 +31,21 @@ NOTHING = 1e-12  # what is this small is 0 on another machine
 TIED = 1e-9  # of errors: closer ones are told apart by rounding alone
 
 
-def planned_again(folder: Path, plan: Plan, other_code: str | None) -> Claim:
+def not_planned() -> Claim:
+    """The same claim, where nobody plans again."""
+    return Claim(NAME, None, "not checked: it takes planning the policy again, which `--quick` leaves out", PLAN)
+
+
+def planned_again(folder: Path) -> Claim:
     """The claim that planning the stored policy gives this plan; takes what `compile` takes.
 
+    What differs from a plan that other code is said to have made is not called forged: it cannot be checked here.
+
     Args:
-        folder: holds the policy and its files, as they were compiled.
-        plan: verified, and found to be of this policy.
-        other_code: the code that is said to have made it, in words; None for this one. What differs from it is not
-            called forged: it cannot be checked here.
+        folder: holds a plan that can be read, the policy and its files, as they were compiled.
     """
-    place = folder / plan.policy.source.name
+    plan = load_plan(folder)
+    place, other_code = folder / plan.policy.source.name, other_maker(folder, plan)
     help_ = "verify the plan with what made it, or compile the policy again"
     try:
         _, _, policy, findings = check_file(place, known_clock(plan))

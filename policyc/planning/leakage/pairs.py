@@ -142,10 +142,11 @@ def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -
             (earlier, less), (latest, more) = (known * 2)[-2:]
             slope = (more - less) / (latest - earlier) if latest != earlier else more
             near = np.maximum(more + slope * (log_budget - latest), 0.0)
+        about = (None, None) if near is None else near
         found = np.array(
             [
-                inherited(law, epsilon, 0.0, steps, None if near is None else near[side], 4 * alpha, precision=precision)
-                for side, law in enumerate(laws)
+                inherited(law, epsilon, 0.0, steps, start, 4 * alpha, precision=precision)
+                for law, start in zip(laws, about, strict=True)
             ]
         )
         total = epsilon + float(found.sum(axis=0).max())
