@@ -220,6 +220,10 @@ class Predictor:
         """Nothing is believed yet."""
         self._beliefs = Beliefs(self.moving, self.cells)
 
+    def afresh(self) -> Predictor:
+        """The same, which remembers nothing: of runs nearly alike the first that is asked for stands for all."""
+        return replace(self, _models={}, _errors={})
+
     def method(self, estimator: Estimator) -> str:
         """How the prediction for an estimator was made, for the certificate."""
         if self._modelled and self.moving is not None and estimator.prediction_method is not None:

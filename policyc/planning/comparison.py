@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.predicted_errors import Candidate, PredictedError
 
 Array = NDArray[np.float64]
+Patterns = tuple[tuple[float, ...], ...]
+"""The expected error at each step of the pattern of every run."""
 
 MOST_RUNS = 6  # whose error is computed, each with an estimator
 EARLY_RUNS = 5  # at the beginning, each of which is computed by itself
@@ -29,15 +31,12 @@ STRETCH = 1000  # steps that stand for a longer run: ends are told, the middle r
 
 @dataclass(frozen=True)
 class Choice:
-    """What the plan will use, with everything that was compared.
-
-    `expected_errors` has one tuple a run: the expected error at each step of its pattern.
-    """
+    """What the plan will use, with everything that was compared."""
 
     allocation: Allocation
     mechanism: BudgetMechanism
     estimator: Estimator
-    expected_errors: tuple[tuple[float, ...], ...]
+    expected_errors: Patterns
     predicted: PredictedError
     candidates: tuple[Candidate, ...]
 
@@ -46,7 +45,7 @@ class Choice:
 class _Entry:
     allocation: Allocation
     estimator: Estimator
-    errors: tuple[tuple[float, ...], ...]
+    errors: Patterns
     mean: float
 
 
@@ -71,31 +70,37 @@ class Comparison:
         """How many values are published at a step."""
         return self.predictor.cells
 
-    def add(self, schedule: Allocation | Refused) -> float:
-        """Compare one more schedule; its lowest predicted error, inf where it does not apply."""
+    def tried(self, schedule: Allocation | Refused) -> list[Patterns]:
+        """What each estimator that applies errs with a schedule; nothing is added yet."""
+        return [_errors(one, e, self.mechanism, self.predictor) for one, e in _usable(self.estimators, schedule)]
+
+    def error(self, schedule: Allocation | Refused, tried: Sequence[Patterns]) -> float:
+        """The lowest predicted error of a schedule that was tried, inf where nothing applies."""
+        pairs = zip(_usable(self.estimators, schedule), tried, strict=True)
+        return min((mean_error(one, errors) for (one, _), errors in pairs), default=math.inf)
+
+    def add(self, schedule: Allocation | Refused, tried: Sequence[Patterns]) -> None:
+        """Compare one more schedule, that was tried."""
         if isinstance(schedule, Refused):
             self._refused.append(schedule)
-            return math.inf
-        found = self._tried(schedule)
-        self._entries += found
-        return min((entry.mean for entry in found), default=math.inf)
+        pairs = zip(_usable(self.estimators, schedule), tried, strict=True)
+        self._entries += [_entry(one, estimator, errors) for (one, estimator), errors in pairs]
 
     def add_late(self, schedule: Allocation) -> None:
         """Compare the late estimators with one schedule alone."""
         self.estimators = [*self.estimators, *self.late]
         self._entries += [
-            _entry(schedule, estimator, self.mechanism, self.predictor)
-            for estimator in self.late
-            if isinstance(estimator, Estimator) and (estimator.fills or not schedule.skips)
+            _entry(schedule, estimator, _errors(schedule, estimator, self.mechanism, self.predictor))
+            for _, estimator in _usable(self.late, schedule)
         ]
 
-    def error(self, schedule: Allocation, estimator: Estimator) -> float:
-        """The predicted error of a schedule that is only tried, with one estimator."""
-        return _entry(schedule, estimator, self.mechanism, self.predictor).mean
+    def apart(self) -> Comparison:
+        """The same table, in which nothing is compared or remembered yet."""
+        return replace(self, predictor=self.predictor.afresh(), _entries=[], _refused=[])
 
-    def _tried(self, schedule: Allocation) -> list[_Entry]:
-        usable = [e for e in self.estimators if isinstance(e, Estimator) and (e.fills or not schedule.skips)]
-        return [_entry(schedule, estimator, self.mechanism, self.predictor) for estimator in usable]
+    def error_with(self, schedule: Allocation, estimator: Estimator) -> float:
+        """The predicted error of a schedule that is only tried, with one estimator."""
+        return mean_error(schedule, _errors(schedule, estimator, self.mechanism, self.predictor))
 
     def choice(self, schedule: Allocation | None = None) -> Choice | None:
         """The combination with the lowest predicted error; None when no schedule or no estimator applies.
@@ -141,16 +146,25 @@ def _scales(allocation: Allocation, mechanism: BudgetMechanism) -> list[float]:
     return [float(mechanism.calibrate(exact(run.epsilon))) if run.epsilon > 0 else 0.0 for run in allocation.runs]
 
 
-def _entry(allocation: Allocation, estimator: Estimator, mechanism: BudgetMechanism, predictor: Predictor) -> _Entry:
+def _usable(
+    estimators: Sequence[Estimator | Refused], schedule: Allocation | Refused
+) -> list[tuple[Allocation, Estimator]]:
+    """The estimators that apply to a schedule, each with it."""
+    if isinstance(schedule, Refused):
+        return []
+    return [(schedule, e) for e in estimators if isinstance(e, Estimator) and (e.fills or not schedule.skips)]
+
+
+def _entry(allocation: Allocation, estimator: Estimator, errors: Patterns) -> _Entry:
+    return _Entry(allocation, estimator, errors, mean_error(allocation, errors))
+
+
+def _errors(allocation: Allocation, estimator: Estimator, mechanism: BudgetMechanism, predictor: Predictor) -> Patterns:
     scales = _scales(allocation, mechanism)
     series = predictor.series_errors(estimator, _scales_by_step(allocation, scales))
     if series is None:
-        errors: tuple[tuple[float, ...], ...] = tuple(
-            (error,) for error in _errors_by_run(allocation, estimator, scales, predictor)
-        )
-    else:
-        errors = tuple(_patterns_of(allocation, series))
-    return _Entry(allocation, estimator, errors, mean_error(allocation, errors))
+        return tuple((error,) for error in _errors_by_run(allocation, estimator, scales, predictor))
+    return tuple(_patterns_of(allocation, series))
 
 
 def _scales_by_step(allocation: Allocation, scales: Sequence[float]) -> Array:

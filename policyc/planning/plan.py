@@ -21,9 +21,9 @@ from policyc.planning.draft import (
 from policyc.planning.made_errors import with_predictions
 from policyc.planning.plausibility import broken_constraints
 from policyc.planning.schedules import Allocation, Group
-from policyc.planning.search import add_sparse
+from policyc.planning.search import tried_sparse
 from policyc.planning.series import with_one_signal
-from policyc.planning.sharing import Sharing
+from policyc.planning.sharing import Sharing, Tried
 from policyc.planning.shown import require_known_errors, shown_warnings
 from policyc.planning.simulated_errors import with_simulated_errors
 from policyc.planning.step_agreement import agrees, least_step_parts, level_demands, weighed
@@ -31,6 +31,7 @@ from policyc.planning.through_chains import through_chains
 from policyc.planning.usefulness import utility_warnings
 from policyc.planning.user_level import plan_user_level
 from policyc.progress import counted
+from policyc.second_process import beside
 from policyc.semantics.policy import Policy, Release, Wish
 from policyc.semantics.targets import WEventTarget
 from policyc_check.errors import KernelError, PlanRejectedError
@@ -137,19 +138,27 @@ def _compared(
     sharing = Sharing.between(tables, weights) if agreeing is None else Sharing(tables, agreeing, weights, settled=True)
     rule = _rule(policy, policy.releases[0])
     schedules = list(allocations(policy, groups, audit=audit)) if rule is None else [adaptive(policy, groups, rule)]
-    for schedule in counted("schedules compared", schedules, len(schedules)):
-        sharing.add(schedule)
+
+    def tried() -> list[Tried]:
+        return [sharing.tried(schedule) for schedule in counted("schedules compared", schedules, len(schedules))]
+
     filled = all(
         any(isinstance(entry, Estimator) and entry.fills for entry in (*table.estimators, *table.late))
         for table in sharing.tables
     )
     if rule is None and (policy.budget.name == "sparse" or (policy.budget.name == "auto" and filled and groups)):
-        schedules += add_sparse(policy, groups, sharing, audit=audit)
+        with beside(tried) as others:
+            sparse = tried_sparse(policy, groups, sharing.apart(), audit=audit)
+            compared = [*zip(schedules, others(), strict=True), *sparse]
+    else:
+        compared = list(zip(schedules, tried(), strict=True))
+    for schedule, errors in compared:
+        sharing.add(schedule, errors)
     sharing = sharing.refined()
     sharing.add_late()
     choices = sharing.choices()
     if choices is None and way == _ways(policy)[0]:
-        raise PolicyError(policy.source, [*notices, _impossible(policy, schedules, sharing.estimators)])
+        raise PolicyError(policy.source, [*notices, _impossible(policy, sharing.schedules, sharing.estimators)])
     if choices is None:
         return None
     words = sharing.words([release.name for release in policy.releases])

@@ -7,7 +7,7 @@ from functools import cache
 
 from policyc.planning.candidates import Refused, sparse
 from policyc.planning.schedules import Allocation, Group
-from policyc.planning.sharing import Sharing
+from policyc.planning.sharing import Sharing, Tried
 from policyc.progress import counted
 from policyc.semantics.policy import Policy
 
@@ -15,19 +15,21 @@ PERIODS: tuple[int, ...] = (2, *(size << turn for turn in range(16) for size in 
 PATIENCE = 2  # periods in a row that are worse than the best, after which longer ones are not tried
 
 
-def add_sparse(policy: Policy, groups: Sequence[Group], sharing: Sharing, *, audit: bool) -> list[Allocation | Refused]:
-    """Add the sparse schedules that are worth comparing; the policy's own period alone, where it names one.
+def tried_sparse(
+    policy: Policy, groups: Sequence[Group], sharing: Sharing, *, audit: bool
+) -> list[tuple[Allocation | Refused, Tried]]:
+    """The sparse schedules that are worth comparing, and what they err; the policy's own period alone, if it names one.
 
     Predicted error falls and then rises with the period: the search ends when it has risen. Without an `audit`, what
     they leak is shown of none: that takes most of the time, and has to be shown of the one that is chosen.
     """
-    added: list[Allocation | Refused] = []
+    added: list[tuple[Allocation | Refused, Tried]] = []
 
     @cache
     def error(every: int, phase: int = 0) -> float:
         schedule = sparse(policy, groups, every, phase, audit=audit)
-        added.append(schedule)
-        return sharing.add(schedule)
+        added.append((schedule, sharing.tried(schedule)))
+        return sharing.error(*added[-1])
 
     horizon = policy.stream.horizon
     named = policy.budget.arguments.get("every")

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
-from policyc.planning.comparison import Choice, Comparison
+from policyc.planning.comparison import Choice, Comparison, Patterns
 from policyc.planning.schedules import Allocation
 from policyc.progress import counted
 from policyc_runtime.estimation import Estimator
 
 Array = NDArray[np.float64]
+Tried = list[list[Patterns]]
+"""Of each release, what each estimator errs."""
 
 AROUND = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6, 2.2)  # parts that are tried, relative to those the noise alone would choose
 SMALLEST, LARGEST = 0.01, 0.99  # parts
@@ -47,15 +49,30 @@ class Sharing:
         """Parts for which the noise of all values together has least error: no estimator is asked yet."""
         return cls(tables, _least_noise_parts(tables, weights), weights)
 
-    def add(self, schedule: Allocation | Refused) -> float:
-        """Compare one more schedule; the lowest predicted error of all values together, inf where it does not apply."""
-        shares = [share_of(schedule, part) for part in self.parts]
-        added = zip(self.weights, self.tables, shares, strict=True)
-        error = sum(weight * t.values * t.add(share) for weight, t, share in added)
+    def tried(self, schedule: Allocation | Refused) -> Tried:
+        """What one more schedule errs; nothing is added yet."""
+        return [table.tried(share) for table, share in zip(self.tables, self._shared(schedule), strict=True)]
+
+    def error(self, schedule: Allocation | Refused, tried: Tried) -> float:
+        """The lowest predicted error of all values together with a schedule that was tried, inf where there is none."""
+        given = zip(self.weights, self.tables, self._shared(schedule), tried, strict=True)
+        return sum(weight * table.values * table.error(share, errors) for weight, table, share, errors in given)
+
+    def add(self, schedule: Allocation | Refused, tried: Tried) -> None:
+        """Compare one more schedule, that was tried."""
+        shares = self._shared(schedule)
+        for table, share, errors in zip(self.tables, shares, tried, strict=True):
+            table.add(share, errors)
         self.schedules.append(schedule)
         self._shares.append(shares)
-        self._errors.append(error)
-        return error
+        self._errors.append(self.error(schedule, tried))
+
+    def apart(self) -> Sharing:
+        """The same releases and parts, where nothing is compared or remembered yet."""
+        return Sharing([table.apart() for table in self.tables], self.parts, self.weights, self.settled)
+
+    def _shared(self, schedule: Allocation | Refused) -> list[Allocation | Refused]:
+        return [share_of(schedule, part) for part in self.parts]
 
     def refined(self) -> Sharing:
         """The same schedules with the parts that are best for the best of them, estimators included."""
@@ -71,7 +88,7 @@ class Sharing:
             self.weights,
         )
         for schedule in counted("schedules, shared", self.schedules, len(self.schedules)):
-            again.add(schedule)
+            again.add(schedule, again.tried(schedule))
         return again if min(again._errors) < min(self._errors) else self
 
     @property
@@ -171,5 +188,5 @@ def _curve(table: Comparison, part: float, schedule: Allocation, estimator: Esti
     """Logarithms of parts, rising, and of the predicted error at each."""
     tried = np.unique(np.clip(np.array(AROUND) * part, SMALLEST, LARGEST))
     shares = [share_of(schedule, part) for part in tried.tolist()]
-    errors = [table.error(share, estimator) for share in shares if isinstance(share, Allocation)]
+    errors = [table.error_with(share, estimator) for share in shares if isinstance(share, Allocation)]
     return np.log(tried), np.log(np.maximum(errors, 1e-300))
