@@ -12,8 +12,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from policyc.progress import hide_progress
 
@@ -21,6 +21,7 @@ Found = TypeVar("Found")
 
 SIZE = 8  # bytes that say how many follow
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG of Linux
+LEAST = 10  # niceness
 
 _allowed = False
 
@@ -34,16 +35,46 @@ def allow_second_process() -> None:
     _allowed = True
 
 
+@dataclass
+class Beside(Generic[Found]):
+    """Work that a second process does, or that is done here once it is asked for.
+
+    Attributes:
+        work: what is done.
+        read: all that is handed over; None where there is no second process.
+    """
+
+    work: Callable[[], Found]
+    read: Callable[[], bytes] | None = None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether there is time to do something else until it is done."""
+        return self.read is not None
+
+    def found(self) -> Found:
+        """What the work finds; of a process that ended without a result, what is found here.
+
+        Raises:
+            Exception: what the work raises.
+        """
+        content = b"" if self.read is None else self.read()
+        if len(content) < SIZE or len(content) != SIZE + int.from_bytes(content[:SIZE], "little"):
+            return self.work()
+        found: Found = pickle.loads(content[SIZE:])  # noqa: S301  our own, by a pipe without a name
+        return found
+
+
 @contextmanager
-def beside(work: Callable[[], Found]) -> Iterator[Callable[[], Found]]:
-    """Begin some work; calling what is given waits for what it finds. It is given up where nobody has asked by the end.
+def beside(work: Callable[[], Found], *, spare: bool = False) -> Iterator[Beside[Found]]:
+    """Begin some work, which is given up where nobody has asked for what it finds by the end.
 
     Args:
-        work: finds something that can be pickled, and changes nothing. What it raises is raised where it is asked for,
-            after it was tried once more.
+        work: finds something that can be pickled, and changes nothing.
+        spare: whether it takes only what others leave of the cores.
     """
     if not (_allowed and sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1):
-        yield work
+        yield Beside(work)
         return
     reading, writing = os.pipe()
     parent = os.getpid()
@@ -52,34 +83,26 @@ def beside(work: Callable[[], Found]) -> Iterator[Callable[[], Found]]:
     except OSError:  # as many processes as there may be
         os.close(reading)
         os.close(writing)
-        yield work
+        yield Beside(work)
         return
     if not child:
         os.close(reading)
-        _work(work, writing, parent)
+        _work(work, writing, parent, LEAST if spare else 0)
     os.close(writing)
     try:
         with os.fdopen(reading, "rb") as found:
-            yield partial(_found, found.read, work)
+            yield Beside(work, found.read)
     finally:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
-def _found(read: Callable[[], bytes], work: Callable[[], Found]) -> Found:
-    """What was handed over; of a process that ended before, what is found here."""
-    content = read()
-    if len(content) < SIZE or len(content) != SIZE + int.from_bytes(content[:SIZE], "little"):
-        return work()
-    found: Found = pickle.loads(content[SIZE:])  # noqa: S301  our own, by a pipe without a name
-    return found
-
-
-def _work(work: Callable[[], object], writing: int, parent: int) -> None:
+def _work(work: Callable[[], object], writing: int, parent: int, niceness: int) -> None:
     """Do some work, hand over what it finds, and end, in silence whatever happens."""
     try:
         _end_with(parent)
+        os.nice(niceness)
         hide_progress()
         content = pickle.dumps(work())
         with os.fdopen(writing, "wb") as found:

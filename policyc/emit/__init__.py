@@ -50,7 +50,7 @@ def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Clai
     with beside(planned) if not quick else nullcontext() as anew:
         from policyc.emit.audit import verify_directory as verify_files
 
-        return verify_files(directory, anew)
+        return verify_files(directory, None if anew is None else anew.found)
 
 
 def require_unchanged(directory: str | Path, plan: Plan) -> None:

@@ -7,6 +7,7 @@ rendered from the plan, and what the plan promises is resolved again from the po
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from policyc.emit.second_plan import not_planned
 from policyc.emit.signatures import CERTIFICATE
 from policyc.emit.stored_files import content_of, sha256
 from policyc.emit.stored_policy import CODE, MADE_HERE, other_code, policy_claims
+from policyc.second_process import beside
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
 from policyc_runtime.json_text import read_json
@@ -57,13 +59,14 @@ def verify_directory(directory: str | Path, planned: Callable[[], Claim] | None 
             Claim("the plan can be read", False, "it is a link that leaves the directory", str(folder / PLAN), CODE)
         ]
     readable = Claim("the plan can be read", True, f"plan {plan.digest[:16]}…", PLAN)
-    claims = [
-        readable,
-        *policy_claims(folder, plan),
-        *_rendered(folder, plan),
-        *_audit(folder, plan, planned is None),
-        *_other_programs(folder),
-    ]
+    with beside(lambda: list(_rendered(folder, plan)), spare=True) if planned else nullcontext() as rendering:
+        claims = [
+            readable,
+            *policy_claims(folder, plan),
+            *(_rendered(folder, plan) if rendering is None else rendering.found()),
+            *_audit(folder, plan, planned is None),
+            *_other_programs(folder),
+        ]
     if all(claim.holds is not False for claim in claims):
         claims.append(not_planned() if planned is None else planned())
     return claims

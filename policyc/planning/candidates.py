@@ -215,6 +215,7 @@ class Predictor:
     of: Indices | None = None
     _models: dict[bytes, StepModel] = field(default_factory=dict)
     _errors: dict[tuple[object, ...], float] = field(default_factory=dict)
+    _series: dict[tuple[str, bytes], Array | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Nothing is believed yet."""
@@ -222,7 +223,7 @@ class Predictor:
 
     def afresh(self) -> Predictor:
         """The same, which remembers nothing: of runs nearly alike the first that is asked for stands for all."""
-        return replace(self, _models={}, _errors={})
+        return replace(self, _models={}, _errors={}, _series={})
 
     def method(self, estimator: Estimator) -> str:
         """How the prediction for an estimator was made, for the certificate."""
@@ -248,15 +249,18 @@ class Predictor:
         if not self._modelled or self.moving is None:
             return None
         assert self.population is not None
-        return estimator.predicted_errors(
-            self.moving,
-            self.population,
-            scales,
-            self.delay,
-            self.objective,
-            integer=self.constraints.integer,
-            balanced=self.balanced,
-        )
+        key = estimator.described(), scales.tobytes()
+        if key not in self._series:
+            self._series[key] = estimator.predicted_errors(
+                self.moving,
+                self.population,
+                scales,
+                self.delay,
+                self.objective,
+                integer=self.constraints.integer,
+                balanced=self.balanced,
+            )
+        return self._series[key]
 
     def prior_alone(self, steps: int | None) -> float | None:
         """The error of publishing the declared law alone; None when no law is declared."""

@@ -86,13 +86,15 @@ class Comparison:
         pairs = zip(_usable(self.estimators, schedule), tried, strict=True)
         self._entries += [_entry(one, estimator, errors) for (one, estimator), errors in pairs]
 
+    def tried_late(self, schedule: Allocation | Refused) -> list[Patterns]:
+        """What the late estimators err with a schedule; nothing is added yet."""
+        return [_errors(one, e, self.mechanism, self.predictor) for one, e in _usable(self.late, schedule)]
+
     def add_late(self, schedule: Allocation) -> None:
         """Compare the late estimators with one schedule alone."""
         self.estimators = [*self.estimators, *self.late]
-        self._entries += [
-            _entry(schedule, estimator, _errors(schedule, estimator, self.mechanism, self.predictor))
-            for _, estimator in _usable(self.late, schedule)
-        ]
+        pairs = zip(_usable(self.late, schedule), self.tried_late(schedule), strict=True)
+        self._entries += [_entry(one, estimator, errors) for (one, estimator), errors in pairs]
 
     def apart(self) -> Comparison:
         """The same table, in which nothing is compared or remembered yet."""

@@ -137,10 +137,11 @@ def _compared(
     agreeing = least_step_parts(policy, tables)
     sharing = Sharing.between(tables, weights) if agreeing is None else Sharing(tables, agreeing, weights, settled=True)
     rule = _rule(policy, policy.releases[0])
-    schedules = list(allocations(policy, groups, audit=audit)) if rule is None else [adaptive(policy, groups, rule)]
 
-    def tried() -> list[Tried]:
-        return [sharing.tried(schedule) for schedule in counted("schedules compared", schedules, len(schedules))]
+    def tried() -> list[tuple[Allocation | Refused, Tried]]:
+        """The schedules that release every step, and what they err."""
+        schedules = list(allocations(policy, groups, audit=audit)) if rule is None else [adaptive(policy, groups, rule)]
+        return [(one, sharing.tried(one)) for one in counted("schedules compared", schedules, len(schedules))]
 
     filled = all(
         any(isinstance(entry, Estimator) and entry.fills for entry in (*table.estimators, *table.late))
@@ -149,9 +150,11 @@ def _compared(
     if rule is None and (policy.budget.name == "sparse" or (policy.budget.name == "auto" and filled and groups)):
         with beside(tried) as others:
             sparse = tried_sparse(policy, groups, sharing.apart(), audit=audit)
-            compared = [*zip(schedules, others(), strict=True), *sparse]
+            if others.elsewhere and sparse:
+                sharing.foresee(sparse)
+            compared = [*others.found(), *sparse]
     else:
-        compared = list(zip(schedules, tried(), strict=True))
+        compared = tried()
     for schedule, errors in compared:
         sharing.add(schedule, errors)
     sharing = sharing.refined()

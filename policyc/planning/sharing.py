@@ -96,6 +96,13 @@ class Sharing:
         """All that were to be tried for any release, late ones included, or why they do not apply."""
         return [entry for table in self.tables for entry in (*table.estimators, *table.late)]
 
+    def foresee(self, compared: Sequence[tuple[Allocation | Refused, Tried]]) -> None:
+        """Predict what takes long with the best of these, for `add_late`, which asks for it if that is best of all."""
+        for table, share in zip(
+            self.tables, self._shared(min(compared, key=lambda one: self.error(*one))[0]), strict=True
+        ):
+            table.tried_late(share)
+
     def add_late(self) -> None:
         """Compare the estimators that take long, with the best schedule alone."""
         if np.isfinite(min(self._errors, default=np.inf)):
