@@ -85,17 +85,18 @@ class Gaps:
         return np.asarray(np.maximum(variances - ((later @ told) * told).sum(axis=-2), EXACT * variances))
 
     def _know(self, steps: int) -> None:
-        """Powers up to so many steps, twice as many at a time."""
-        while len(self._moves) <= steps:
-            count = min(len(self._moves), steps + 1 - len(self._moves))
-            one = self._moves[-1] @ self._one[0], self._moved(self._spreads[-1]) + self._process.spread(0)
-            first, spread = one[0], 0.5 * (one[1] + one[1].T)
-            back = self._back[-1] @ self._one[1]
-            few = self._moves[:count]
-            spreads = few.transpose(0, 2, 1) @ spread @ few + self._spreads[:count]
+        """Powers up to so many steps: each is one of 2, 4, 8 ... times a lower one, whatever was asked for before."""
+        while (known := len(self._moves)) <= steps:
+            whole = 1 << (known.bit_length() - 1)
+            first = self._moves[whole - 1] @ self._one[0]
+            spread = self._moved(self._spreads[whole - 1]) + self._process.spread(0)
+            back = self._back[whole - 1] @ self._one[1]
+            lower = slice(known - whole, min(whole, steps + 1 - whole))
+            few = self._moves[lower]
+            spreads = few.transpose(0, 2, 1) @ (0.5 * (spread + spread.T)) @ few + self._spreads[lower]
             self._spreads = np.concatenate([self._spreads, 0.5 * (spreads + spreads.transpose(0, 2, 1))])
             self._moves = np.concatenate([self._moves, first @ few])
-            self._back = np.concatenate([self._back, back @ self._back[:count]])
+            self._back = np.concatenate([self._back, back @ self._back[lower]])
 
     @cached_property
     def _one(self) -> tuple[Array, Array]:
