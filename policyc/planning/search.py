@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ PATIENCE = 2  # periods in a row that are worse than the best, after which longe
 
 
 LONG = 0.2  # seconds that a schedule takes from which on the next one is begun beside it
+FEW = 64  # states; with more, laws over gaps, which one process works out for all later schedules, are most of the work
 
 Compared = tuple[Allocation | Refused, Tried]
 """A schedule, and what each estimator errs with it."""
@@ -36,7 +38,7 @@ def tried_sparse(policy: Policy, groups: Sequence[Group], sharing: Sharing, *, a
         schedule = sparse(policy, groups, every, phase, audit=audit)
         return schedule, sharing.tried(schedule)
 
-    tries = _Tries(compare, sharing.error)
+    tries = _Tries(compare, sharing.error, math.inf if any(g.chain.states > FEW for g in groups) else LONG)
     horizon = policy.stream.horizon
     named = policy.budget.arguments.get("every")
     best = int(str(named)) if named is not None else _best_period(tries, horizon)
@@ -56,10 +58,12 @@ class _Tries:
     Attributes:
         compare: tries a period, with a first step.
         told: the predicted error of what was tried.
+        long: seconds that one takes from which on two are tried at once.
     """
 
     compare: Callable[[int, int], Compared]
     told: Callable[[Allocation | Refused, Tried], float]
+    long: float
     compared: dict[tuple[int, int], Compared] = field(default_factory=dict)
     _begun: dict[int, Beside[Compared]] = field(default_factory=dict)
     _seconds: float = 0.0  # that the last one took
@@ -75,9 +79,9 @@ class _Tries:
 
     @contextmanager
     def ahead(self, periods: Sequence[int]) -> Iterator[None]:
-        """Begin with a period, if any, that is asked for after another one, or is not after all, where they take long."""
+        """Begin with a period, if any, that is asked for after another one, or is not, where they take long."""
         for every in periods:
-            if self._seconds >= LONG and (every, 0) not in self.compared:
+            if self._seconds >= self.long and (every, 0) not in self.compared:
                 with beside(partial(self.compare, every, 0)) as self._begun[every]:
                     yield
                 return
@@ -97,6 +101,7 @@ def _best_period(tries: _Tries, horizon: int | None) -> int | None:
     if not periods:
         return None
     best, worse = periods[0], 0
+    tries.error(best)
     for every in counted("sparse schedules, at most", tries.in_turn(periods[1:]), len(periods) - 1):
         if tries.error(every) < tries.error(best):
             best, worse = every, 0
