@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from policyc import compile_policy
 from policyc.cli import app
 from policyc.emit import sign, signing_keys, verify_directory
+from policyc.emit.audit import verify_directory as verify_files
 from policyc.emit.blocks import operation
 from policyc.emit.directory import save
 from policyc.emit.printed_numbers import same_text
@@ -302,6 +303,16 @@ def test_a_choice_between_equal_errors_is_not_called_forged(made: Compilation) -
     assert not _tied(here, here)
     worse = ours.model_copy(update={"candidates": (chosen, twin.model_copy(update={"predicted_error": 1e9}))})
     assert not _tied(there, here.model_copy(update={"releases": (worse, *here.releases[1:])}))
+
+
+def test_nobody_waits_for_planning_where_another_claim_fails(made: Compilation, tmp_path: Path) -> None:
+    """What was begun beside it is given up."""
+    directory = made.save(tmp_path / "x.plan")
+    with (directory / "map_model.py").open("a") as model:
+        model.write("import os\n")
+    claims = verify_files(directory, lambda: pytest.fail("it was asked for"))
+    assert any(claim.holds is False for claim in claims)
+    assert all(claim.name != NAME for claim in claims)
 
 
 def test_quick_says_what_it_leaves_out(

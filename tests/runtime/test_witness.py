@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from policyc import compile_policy
 from policyc.pipeline import Compilation
+from policyc.planning.leakage import witness
 from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.witness import found_attack
 from policyc_check.steps.chains import Chain
@@ -116,6 +117,40 @@ def test_pairs_of_states_are_compared_by_releases(monkeypatch: pytest.MonkeyPatc
         assert some is not None
         assert every is not None
         assert some.nats == pytest.approx(every.nats, rel=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(streams())
+def test_where_no_attack_can_tell_more_none_is_looked_for(case: tuple[Chain, list[float]]) -> None:
+    """The bound of a step is what no attack on it tells more than: the same attack is found without those steps."""
+    chain, budgets = case
+    bounds = audited_total_leakage(budgets, chain).tolist()
+    every = list(range(len(budgets)))
+    asked = found_attack(chain, budgets, every, bounds)
+    best = found_attack(chain, budgets, every)
+    if best is None:
+        assert asked is None
+        return
+    assert asked is not None
+    assert (asked.nats, asked.step, asked.states) == (best.nats, best.step, best.states)
+
+
+def test_few_steps_are_looked_at_where_one_tells_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others are known to tell less than it does."""
+    chain, budgets = Chain([[0.9, 0.1], [0.1, 0.9]]), [0.1] * 6 + [1.0] + [0.1] * 6
+    looked: list[int] = []
+    attack_on = witness._attack_on
+
+    def counted(*arguments: Any) -> Any:
+        looked.append(arguments[2])
+        return attack_on(*arguments)
+
+    monkeypatch.setattr(witness, "_attack_on", counted)
+    bounds = audited_total_leakage(budgets, chain).tolist()
+    found = found_attack(chain, budgets, range(len(budgets)), bounds)
+    assert found is not None
+    assert found.step == 6
+    assert looked == [6]
 
 
 FORGOTTEN = """policy far "two groups, one of which is forgotten at once"

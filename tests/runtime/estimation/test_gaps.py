@@ -38,6 +38,18 @@ def test_variances_are_those_of_every_step(kind: str, balanced: bool, at: tuple[
 
 
 @pytest.mark.parametrize("kind", ["one chain", "groups", "levels"])
+def test_powers_are_the_same_whatever_was_asked_for_before(kind: str) -> None:
+    """To the last bit: one process may have looked at other gaps first than another one."""
+    process, once, often = walkers(kind), gaps.Gaps(walkers(kind)), gaps.Gaps(walkers(kind))
+    covariance = process.start() * 0.7
+    for steps in (1, 2, 3, 5, 6, 9, 17, 100, 101, 333):
+        often.covariance(covariance, steps)
+    for steps in (333, 100, 64, 5):
+        assert np.array_equal(once.covariance(covariance, steps), often.covariance(covariance, steps))
+        assert np.array_equal(once.told_back(covariance, steps), often.told_back(covariance, steps))
+
+
+@pytest.mark.parametrize("kind", ["one chain", "groups", "levels"])
 @pytest.mark.parametrize("steps", [1, 2, 3, 17, 64, 300])
 def test_powers_are_what_every_step_makes(kind: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of covariances moved on, and of what later steps say moved back, one step after the other."""
