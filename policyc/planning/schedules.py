@@ -266,10 +266,9 @@ def _largest(
     if between is not None and apart and (laws := spaced(losses, lags, apart[1])):
         reach = max(width // apart[1] + 2, *laws[1])
         budgets, sides = along(apart[0], reach, laws[0], lambda some: find(some, *laws))
-        if width > 1:
-            return between(budgets, sides, losses, apart[1], width)
-        if less_between(budgets, sides, losses, apart[1]):
+        if width == 1 and less_between(budgets, sides, losses, apart[1]):
             return about(budgets, sides)
+        return between(budgets, sides, losses, apart[1], width)
     reach = max(width, *lags, *(run.period for run in runs))
     return about(*along(patterns, reach, losses, lambda some: find(some, losses, lags)))
 

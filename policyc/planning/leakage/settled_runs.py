@@ -78,11 +78,11 @@ def largest_leakage(
     gaps = set(np.diff(at).tolist())
     if len(gaps) == 1 and (between := spaced(sides, lag_set(lags), every := gaps.pop())) is not None:
         released, told = _followed(budgets[at], *between, width // every + 2, find)
-        if width > 1:
-            return largest_between(released, told, sides, every, width)
-        largest = largest_of(released, told, width)
-        if largest > most or less_between(released, told, sides, every):
+        if width == 1 and (
+            (largest := largest_of(released, told, 1)) > most or less_between(released, told, sides, every)
+        ):
             return largest
+        return largest_between(released, told, sides, every, width)
     return largest_of(*_followed(budgets, sides, lag_set(lags), width, find), width)
 
 

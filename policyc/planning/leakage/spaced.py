@@ -25,7 +25,7 @@ PassEach = Callable[[LossFunction, Floats], Floats]
 Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, and how often these come
 
 _NUMBERS = 500_000  # that are looked at: of steps between releases, about
-_DIGITS = 2, FINE  # of gaps, for which laws are looked at
+_FEW = 2  # digits of gaps, for which laws are looked at where that is enough
 _SUMS = 64  # different ones, of which each is looked at by itself
 _FEWER = 0.9  # of what is left, which is looked through again as long as no more stay
 
@@ -74,10 +74,10 @@ def spaced(losses: Both, lags: Sequence[int], every: int) -> tuple[Both, tuple[i
 
 
 def less_between(budgets: Floats, sides: tuple[Floats, Floats], losses: Both, every: int) -> bool:
-    """Whether clearly less leaks between releases than at one of them. Arguments as of `largest_between`."""
+    """Whether clearly less leaks between releases than at one, as few laws show. Arguments as of `largest_between`."""
     before, after = sides
     enough = float((before + budgets + after).max()) * (1 - CLEARLY)
-    return any(largest_between(budgets, sides, losses, every, 1, digits, begin=1) <= enough for digits in _DIGITS)
+    return largest_between(budgets, sides, losses, every, 1, _FEW, begin=1) <= enough
 
 
 def largest_between(

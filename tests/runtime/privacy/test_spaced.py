@@ -34,7 +34,10 @@ def mixing(states: int, stay: float, seed: int) -> Chain:
 def test_releases_alone_leak_as_much_as_all_steps(
     seed: int, every: int, stay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With heads and tails, several lags, a first release later: to the bit what all steps one by one say."""
+    """With heads and tails, several lags, a first release later: what all steps one by one say, to roundings.
+
+    To the bit where a release leaks most.
+    """
     rng = np.random.default_rng(seed)
     chain = mixing(int(rng.integers(2, 6)), stay, seed)
     lags = (1, every, 3 * every) if seed % 2 else (1, every)
@@ -48,15 +51,17 @@ def test_releases_alone_leak_as_much_as_all_steps(
     proposed = schedules._leakage(runs, [group], 1, 9.0, audit=False)
     asked = []
     monkeypatch.setattr(schedules, "less_between", lambda *args: asked.append(less_between(*args)) or asked[-1])
-    assert spare(runs, promise, [group]) == 1.0 - whole
-    assert asked == [bool(budgets[(before + budgets + after).argmax()])]  # between two a little more may leak
+    left, at_a_release = spare(runs, promise, [group]), bool(budgets[(before + budgets + after).argmax()])
+    assert len(asked) == 1
+    assert at_a_release or not asked[0]  # between two a little more may leak
+    assert left == 1.0 - whole if asked[0] else left == pytest.approx(1.0 - whole, abs=1e-11)
     assert schedules._leakage(runs, [group], 1, 9.0, audit=False) == proposed
     monkeypatch.setattr(schedules, "releases_of", lambda _: None)
     each = schedules._leakage(runs, [group], 1, 9.0, audit=False)  # whose limit is told a hair above it
     assert proposed == pytest.approx(each, rel=1e-11)
     assert schedules._leakage(runs, [group], 1, 9.0, audit=True) == each
     monkeypatch.setattr(settled_runs, "KEPT", 10)
-    assert largest_leakage(budgets, *sides, 1, lags) == whole
+    assert largest_leakage(budgets, *sides, 1, lags) == pytest.approx(whole, rel=1e-11)
 
 
 @pytest.mark.sampled(4)
@@ -147,8 +152,8 @@ def test_between_releases_less_leaks_of_chains_that_forget_slowly() -> None:
     assert (near[:-1] < np.maximum(leaked[::every][:-1], leaked[::every][1:])).all()
 
 
-def test_all_steps_are_looked_at_where_more_leaks_between() -> None:
-    """Also of a single gap, and where only the bound is too coarse to tell."""
+def test_laws_over_all_gaps_are_looked_at_where_more_leaks_between() -> None:
+    """Also of a single gap, and where only few laws are too coarse to tell."""
     every, chain = 9, mixing(3, 0.9, 4)
     losses = losses_of(chain)
     between = spaced(losses, (1, every), every)
