@@ -347,7 +347,7 @@ def test_every_length_goes_the_whole_way(text, tmp_path):
 
 def test_a_plan_keeps_to_the_rules_that_were_known(tmp_path, monkeypatch):
     """Other rules on the machine that verifies, or none at all: the plan is of its policy, and `verify` tells of it."""
-    from policyc.emit.audit import verify_directory
+    from policyc.emit import verify_directory
     from policyc.semantics import clocks
 
     (tmp_path / "days.policy").write_text(text_of())
