@@ -82,8 +82,12 @@ class _Tries:
         """Begin with a period, if any, that is asked for after another one, or is not, where they take long."""
         for every in periods:
             if self._seconds >= self.long and (every, 0) not in self.compared:
-                with beside(partial(self.compare, every, 0)) as self._begun[every]:
-                    yield
+                with beside(partial(self.compare, every, 0)) as begun:
+                    self._begun = {every: begun}
+                    try:
+                        yield
+                    finally:
+                        self._begun = {}
                 return
         yield
 

@@ -41,3 +41,16 @@ def test_short_horizons_have_fewer_periods():
     """Two releases at least, and none for a single step."""
     assert _best_period(tries_of(float), 3) is None
     assert _best_period(tries_of(lambda every: -float(every)), 8) in (3, 4, 5)
+
+
+def test_what_was_begun_and_given_up_is_tried_when_it_is_asked_for():
+    """The second of two, of which the first was enough."""
+    tries = tries_of(float, 0.0)
+    with tries.ahead([4]):
+        tries.error(3)
+    assert list(tries.compared) == [(3, 0)]
+    assert tries.error(4) == 4.0
+    turn = tries.in_turn([6, 8])
+    next(turn)
+    del turn
+    assert tries._begun == {}
