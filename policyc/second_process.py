@@ -76,18 +76,19 @@ def beside(work: Callable[[], Found], *, spare: bool = False) -> Iterator[Beside
     if not (_allowed and sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1):
         yield Beside(work)
         return
-    reading, writing = os.pipe()
-    parent = os.getpid()
-    try:
-        child = os.fork()
-    except OSError:  # as many processes as there may be
-        os.close(reading)
-        os.close(writing)
+    parent, held = os.getpid(), signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:  # Ctrl-C waits until each process knows which one it is
+        reading, writing = os.pipe()
+        if not (child := _forked(reading, writing)):
+            os.close(reading)
+            _work(work, writing, parent, LEAST if spare else 0, held)
+    except OSError:  # as many files or processes as there may be
+        child = 0
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+    if not child:
         yield Beside(work)
         return
-    if not child:
-        os.close(reading)
-        _work(work, writing, parent, LEAST if spare else 0)
     os.close(writing)
     try:
         with os.fdopen(reading, "rb") as found:
@@ -98,9 +99,22 @@ def beside(work: Callable[[], Found], *, spare: bool = False) -> Iterator[Beside
         os.waitpid(child, 0)
 
 
-def _work(work: Callable[[], object], writing: int, parent: int, niceness: int) -> None:
+def _forked(*pipe: int) -> int:
+    """The second process, here; 0 there. A pipe is closed where there is none."""
+    try:
+        return os.fork()
+    except OSError:
+        for end in pipe:
+            os.close(end)
+        raise
+
+
+def _work(
+    work: Callable[[], object], writing: int, parent: int, niceness: int, signals: set[signal.Signals | int]
+) -> None:
     """Do some work, hand over what it finds, and end, in silence whatever happens."""
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
         _end_with(parent)
         os.nice(niceness)
         hide_progress()

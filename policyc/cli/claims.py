@@ -47,7 +47,7 @@ def claims_of(
     if found[-1].holds is False:
         return  # nothing is rendered of a plan that is refused
     with shown_progress("planning again"):
-        found = verify_directory(directory, quick=quick)
+        found = verify_directory(directory, plan, quick=quick)
     yield from found
     yield from signature_claims(directory, signed_by)
     book, pin = ledger or directory / LEDGER, directory / PIN

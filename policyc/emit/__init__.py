@@ -38,19 +38,31 @@ def save_plan(directory: Path, plan: Plan, policy_path: Path, agreed: Callable[[
     return save(directory, plan, text, contents, agreed)
 
 
-def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Claim]:
-    """One claim for every file that `compile` wrote, and that the policy gives this plan, which `quick` leaves out."""
+def verify_directory(directory: str | Path, plan: Plan | None = None, *, quick: bool = False) -> list[Claim]:
+    """One claim for every file that `compile` wrote, and that the policy gives this plan, which `quick` leaves out.
+
+    All are of one plan, however the files change meanwhile: the one given, or the one that is there now.
+    """
     from policyc.second_process import beside
+    from policyc_check.claims import Claim
+    from policyc_check.errors import KernelError
+    from policyc_runtime.plan import load_plan
+
+    try:
+        known = load_plan(directory) if plan is None else plan
+    except KernelError as error:
+        detail = f"{error.message}: {error.because}" if error.because else error.message
+        return [Claim("the plan can be read", False, detail, error.where, error.code)]
 
     def planned() -> Claim:
         from policyc.emit.second_plan import planned_again
 
-        return planned_again(Path(directory))
+        return planned_again(Path(directory), known)
 
     with beside(planned) if not quick else nullcontext() as anew:
         from policyc.emit.audit import verify_directory as verify_files
 
-        return verify_files(directory, None if anew is None else anew.found)
+        return verify_files(Path(directory), known, None if anew is None else anew.found)
 
 
 def require_unchanged(directory: str | Path, plan: Plan) -> None:

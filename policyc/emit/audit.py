@@ -33,27 +33,22 @@ from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
 from policyc_runtime.json_text import read_json
 from policyc_runtime.laboratory.empirical import audit_claims, read_audit
-from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.plan import Plan
 from policyc_runtime.refusal import computed_with
 
 SHOWING = (PAGE, TEXT)  # the policy, as their appendix
 PROGRAMS = (".py", ".pyc", ".so", ".pyd", ".pth", ".zip")
 
 
-def verify_directory(directory: str | Path, planned: Callable[[], Claim] | None = None) -> list[Claim]:
+def verify_directory(folder: Path, plan: Plan, planned: Callable[[], Claim] | None = None) -> list[Claim]:
     """One claim for every file that `compile` wrote; none raises, and what could not be checked says so.
 
     Args:
-        directory: of a plan.
+        folder: of a plan.
+        plan: that is there.
         planned: tells of the claim that takes what `compile` takes: that the policy gives this plan. It is not asked
             where another claim fails; None where it is left out.
     """
-    folder = Path(directory)
-    try:
-        plan = load_plan(folder)
-    except KernelError as error:
-        detail = f"{error.message}: {error.because}" if error.because else error.message
-        return [Claim("the plan can be read", False, detail, error.where, error.code)]
     if content_of(folder, PLAN) is None:
         return [
             Claim("the plan can be read", False, "it is a link that leaves the directory", str(folder / PLAN), CODE)

@@ -19,7 +19,7 @@ from policyc.planning.declaration import Difference, compared, known_clock, show
 from policyc.planning.plan import make_plan
 from policyc.semantics.checked import check_file
 from policyc_check.claims import Claim
-from policyc_runtime.plan import PLAN, Plan, load_plan
+from policyc_runtime.plan import PLAN, Plan
 from policyc_runtime.planned_release import ReleasePlan, Scheduled
 from policyc_runtime.predicted_errors import Candidate, PredictedError
 
@@ -36,15 +36,15 @@ def not_planned() -> Claim:
     return Claim(NAME, None, "not checked: it takes planning the policy again, which `--quick` leaves out", PLAN)
 
 
-def planned_again(folder: Path) -> Claim:
+def planned_again(folder: Path, plan: Plan) -> Claim:
     """The claim that planning the stored policy gives this plan; takes what `compile` takes.
 
     What differs from a plan that other code is said to have made is not called forged: it cannot be checked here.
 
     Args:
-        folder: holds a plan that can be read, the policy and its files, as they were compiled.
+        folder: holds the policy and its files, as they were compiled.
+        plan: that is said to be of this policy.
     """
-    plan = load_plan(folder)
     place, other_code = folder / plan.policy.source.name, other_maker(folder, plan)
     help_ = "verify the plan with what made it, or compile the policy again"
     try:
@@ -106,8 +106,9 @@ def _comparable(plan: Plan, release: ReleasePlan) -> dict[str, Any]:
     return content
 
 
-def _kind(candidate: dict[str, Any]) -> list[str]:
-    return [NUMBER.sub("", candidate[name]) for name in ("schedule", "mechanism", "estimator")]
+def _kind(candidate: dict[str, Any]) -> tuple[list[str], list[float]]:
+    names = [candidate[name] for name in ("schedule", "mechanism", "estimator")]
+    return [NUMBER.sub("", name) for name in names], [float(one) for name in names for one in NUMBER.findall(name)]
 
 
 def _near(said: Any, stored: Any, slack: float) -> bool:

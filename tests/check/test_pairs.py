@@ -388,3 +388,29 @@ def test_steps_taken_together_tell_what_they_tell_one_by_one(
         patch.setattr(best_outputs, "_ALIKE", 10**9)
         plain = inherited(law, epsilon, first, steps)
     assert np.allclose(found, plain, rtol=1e-10, atol=0)
+
+
+WIDE = [[0.64, 0.24, 0.11, 0.01], [0.05, 0.53, 0.3, 0.12], [0.53, 0.09, 0.25, 0.13], [0.26, 0.21, 0.31, 0.22]]
+
+
+@pytest.mark.parametrize(
+    ("moves", "alpha"), [([[0.3, 0.7], [0.69, 0.31]], 1.0), (WIDE, 0.5), (WIDE, 8e-5), ([[0.9, 0.1], [0.2, 0.8]], 4.0)]
+)
+def test_the_largest_budget_spends_what_is_promised_and_no_more(moves: list[list[float]], alpha: float) -> None:
+    """Also where the first try is near it already, of which only rough numbers were looked at."""
+    found = largest_budget(Chain(forward=moves), alpha)
+    assert found is not None
+    assert alpha * (1 - 1e-8) <= found.largest(found.epsilon, 0.0, 0.0) <= alpha * (1 + 1e-9)
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("seed", range(4))
+def test_largest_budgets_spend_what_is_promised_and_no_more(seed: int) -> None:
+    """Of some 400 chains of few digits, whose first tries are near their largest budgets."""
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        states, alpha = int(rng.integers(2, 5)), float(rng.choice([0.01, 0.1, 0.5, 1.0, 4.0]))
+        moves = np.round(rng.dirichlet(np.ones(states) * rng.choice([0.5, 1.0, 5.0]), states), 2) + 0.01
+        found = largest_budget(Chain(forward=moves / moves.sum(axis=1, keepdims=True)), alpha)
+        if found is not None:
+            assert alpha * (1 - 1e-7) <= found.largest(found.epsilon, 0.0, 0.0) <= alpha * (1 + 1e-8), (moves, alpha)

@@ -18,7 +18,7 @@ from policyc.emit.audit import verify_directory as verify_files
 from policyc.emit.blocks import operation
 from policyc.emit.directory import save
 from policyc.emit.printed_numbers import same_text
-from policyc.emit.second_plan import NAME, _tied, planned_differences
+from policyc.emit.second_plan import NAME, _tied, planned_again, planned_differences
 from policyc.emit.signatures import Signer
 from policyc.pipeline import Compilation
 from policyc_check.errors import KernelError
@@ -192,6 +192,42 @@ def test_what_another_machine_rounds_is_no_forgery(made: Compilation) -> None:
     assert list(planned_differences(plan, made.plan)) == []
 
 
+def test_sparse_schedules_may_be_told_in_any_order(tmp_path: Path) -> None:
+    """Those of earlier builds began with a release every three steps."""
+    (tmp_path / "x.policy").write_text(
+        STREAM.replace("6 steps", "40 steps")
+        + "release occupancy = count(passages) by segment\ntarget alpha_dpt(alpha = 0.5)\n"
+        + CHAIN
+        + "deliver offline\npostprocess occupancy { sum(occupancy) == population }\n"
+    )
+    made = compile_policy(tmp_path / "x.policy")
+    content = json.loads(made.plan.to_json())
+    (release,) = content["releases"]
+    places = [at for at, one in enumerate(release["candidates"]) if one["schedule"].startswith("sparse")]
+    assert len(places) > 2
+    release["candidates"] = release["candidates"][::-1]
+    plan = read(content)
+    assert plan is not None
+    assert list(planned_differences(plan, made.plan)) == []
+    one = release["candidates"][-1 - places[0]]
+    one["predicted_error"] *= 1.1
+    plan = read(content)
+    assert plan is not None
+    assert len(list(planned_differences(plan, made.plan))) == 1
+
+
+def test_all_claims_are_of_one_plan(made: Compilation, tmp_path: Path) -> None:
+    """However the directory changes while it is verified: an invented error, put back before it is planned again."""
+    directory = made.save(tmp_path / "x.plan")
+    content = json.loads(made.plan.to_json())
+    content["releases"][0]["predicted"]["published"] *= 0.5
+    forged = read(content)
+    assert forged is not None
+    assert all(claim.holds for claim in verify_directory(directory, made.plan))
+    assert any(claim.holds is False for claim in verify_directory(directory, forged))
+    assert any(claim.holds is False and claim.name == NAME for claim in [planned_again(directory, forged)])
+
+
 @pytest.mark.parametrize(
     ("given", "found", "same"),
     [
@@ -310,7 +346,7 @@ def test_nobody_waits_for_planning_where_another_claim_fails(made: Compilation, 
     directory = made.save(tmp_path / "x.plan")
     with (directory / "map_model.py").open("a") as model:
         model.write("import os\n")
-    claims = verify_files(directory, lambda: pytest.fail("it was asked for"))
+    claims = verify_files(directory, made.plan, lambda: pytest.fail("it was asked for"))
     assert any(claim.holds is False for claim in claims)
     assert all(claim.name != NAME for claim in claims)
 

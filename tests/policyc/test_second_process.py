@@ -48,8 +48,9 @@ print(other != os.getpid(), numbers == list(range(100_000)))
         "os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])",
         "sys.platform = 'darwin'",
         "def none(): raise BlockingIOError\nos.fork = none",
+        "def none(): raise OSError(24, 'too many open files')\nos.pipe = none",
     ],
-    ids=["one core", "another system", "no more processes"],
+    ids=["one core", "another system", "no more processes", "no more files"],
 )
 def test_without_another_process_the_work_is_done_here(before: str) -> None:
     program = f"""

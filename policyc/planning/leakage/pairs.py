@@ -134,24 +134,30 @@ def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -
     laws = [_matrix(side) for side in (backward, forward)]
     known: list[tuple[float, Floats]] = []  # by logarithms of budgets what both sides tell, (2, n, n)
 
-    @cache  # ends of an interval are asked for again, and what is near then is another
-    def left(epsilon: float) -> float:
-        log_budget, near, precision = math.log(epsilon), None, _ROUGHLY**2
-        if known:
-            precision = min(precision, max(_FOUND, _ROUGHLY**2 * abs(log_budget - known[-1][0])))
-            (earlier, less), (latest, more) = (known * 2)[-2:]
-            slope = (more - less) / (latest - earlier) if latest != earlier else more
-            near = np.maximum(more + slope * (log_budget - latest), 0.0)
+    def told_of(epsilon: float, near: Floats | None, precision: float) -> Floats:
         about = (None, None) if near is None else near
-        found = np.array(
+        return np.array(
             [
                 inherited(law, epsilon, 0.0, steps, start, 4 * alpha, precision=precision)
                 for law, start in zip(laws, about, strict=True)
             ]
         )
-        total = epsilon + float(found.sum(axis=0).max())
-        if math.isfinite(total):
-            known.append((log_budget, found))
+
+    @cache  # ends of an interval are asked for again, and what is near then is another
+    def left(epsilon: float) -> float:
+        log_budget, near, precision = math.log(epsilon), None, _ROUGHLY**2
+        if known:
+            (earlier, less), (latest, more) = (known * 2)[-2:]
+            slope = (more - less) / (latest - earlier) if latest != earlier else more
+            near = np.maximum(more + slope * (log_budget - latest), 0.0)
+            precision = min(precision, _ROUGHLY**2 * abs(log_budget - latest))
+        found, precision = told_of(epsilon, near, max(precision, _FOUND)), max(precision, _FOUND)
+        while math.isfinite(total := epsilon + float(found.sum(axis=0).max())):
+            if precision == _FOUND or abs(alpha - total) > precision / _ROUGHLY * alpha:
+                known.append((log_budget, found))
+                break
+            precision = max(_FOUND, precision * _ROUGHLY)  # so roughly nobody knows on which side of the root it is
+            found = told_of(epsilon, found, precision)
         return alpha - total
 
     low = _kept_by_recursion(laws, alpha) or alpha / 1e6

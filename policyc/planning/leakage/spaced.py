@@ -63,7 +63,7 @@ def spaced(losses: Both, lags: Sequence[int], every: int) -> tuple[Both, tuple[i
         every: steps from a release to the next one.
     """
     longer = [lag for lag in lags if lag >= every]
-    if every == 1 or every not in lags or any(lag % every for lag in longer) or any(side.settled for side in losses):
+    if every == 1 or lags[1:2] != (every,) or any(lag % every for lag in longer) or any(s.settled for s in losses):
         return None
     if len(losses[0].loss(1, 1).matrix) >= MANY:  # of which a law more takes longer than many steps
         return None

@@ -220,8 +220,9 @@ class MapCost:
 
     def near(self, total: float, /) -> tuple[Array, Array]:
         """Values are P exp(q) but for the distance's weight, and for less than one each."""
-        rounded = np.log1p(self.law.shape[1] / (1.0 + total))
-        return np.log((1.0 + total) / self.law.sum(axis=1)), self.weight[:, 0] + rounded
+        whole = self.law.sum(axis=1)
+        middle = np.log1p(total) - np.log(np.where(whole > 0, whole, 1.0))
+        return middle, np.minimum(self.weight[:, 0], 1.0) + np.log1p(self.law.shape[1] / (1.0 + total))
 
 
 def _inverse_digamma(slope: Array) -> Array:

@@ -198,3 +198,26 @@ def test_few_multipliers_are_tried(population: int, most: int, monkeypatch: pyte
     found = map_counts(noisy, 30.0, law, population)
     assert (found.sum(axis=1) == population).all()
     assert sum(tried) <= most * 500  # halves from 0 on take 4, 8, 19 and 38 a row
+
+
+@pytest.mark.parametrize(
+    ("noisy", "scale", "law", "population", "expected"),
+    [
+        ([3.0, 4.0], 1.0, [5e-324, 0.0], 7, [7, 0]),
+        ([3.0, 4.0], 1e-310, [0.5, 0.5], 9, [5, 4]),
+        ([3.0, 4.0], 1e300, [0.5, 0.5], 9, [5, 4]),
+        ([-1e12, 1e12], 1e-3, [0.5, 0.5], 9, [0, 9]),
+        ([3.0, 4.0], 1.0, [0.5, 0.5], 0, [0, 0]),
+    ],
+)
+def test_whole_counts_are_found_at_the_ends_of_doubles(
+    noisy: list[float], scale: float, law: list[float], population: int, expected: list[int]
+) -> None:
+    """Probabilities and noise next to nothing, noise beyond all counts, nobody."""
+    with np.errstate(all="ignore"):
+        assert map_counts(np.array(noisy), scale, np.array(law), population).tolist() == expected
+
+
+def test_of_nobody_who_can_be_nowhere_there_is_nobody() -> None:
+    cost = MapCost(np.array([[9.0, 5.0]]), np.ones((1, 1)), np.zeros((1, 2)))
+    assert minimise_integers(cost, 0.0, np.zeros(2), np.full(2, np.inf)).tolist() == [[0.0, 0.0]]

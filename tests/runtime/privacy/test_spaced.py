@@ -181,7 +181,8 @@ def test_what_is_not_equally_far_apart_is_told() -> None:
     losses = losses_of(mixing(3, 0.9, 4))
     assert spaced(losses, (1, 4), 3) is None
     assert spaced(losses, (1, 3, 4), 3) is None
-    assert spaced(losses, (1, 2, 3, 6), 3) is not None
+    assert spaced(losses, (1, 2, 3, 6), 3) is None
+    assert spaced(losses, (1, 3, 6), 3) is not None
     assert spaced(losses, (1,), 1) is None
     moving = Chain(forward=[[0.9, 0.1], [0.2, 0.8]], initial=np.array([0.5, 0.5]))
     assert spaced(losses_of(moving), (1, 3), 3) is None
