@@ -283,3 +283,15 @@ def test_many_states(states: int, moves: Callable[[int], Floats], tmp_path: Path
     start = time.process_time()
     assert all(claim.holds for claim in verified_claims(load_plan(tmp_path / "long.plan")))
     print(f"{chain}, the check of what is promised: {time.process_time() - start:.1f} s of CPU")
+
+
+@pytest.mark.sampled(0, laws=1)
+def test_some_states_and_many_steps(full: bool, tmp_path: Path) -> None:
+    """36 places on a grid over ten thousand minutes, where more leaks between releases than at them. `--full`: 100,000."""
+    steps = LONG // 10 if full else LONG // 100
+    written(tmp_path, steps, "alpha_dpt", 36, neighbours)
+    for name, given in (("compile", "long.policy"), ("verify", "long.plan")):
+        begun = time.perf_counter()
+        seconds, size = command(tmp_path, name, given)
+        wall = time.perf_counter() - begun
+        print(f"36 states, {steps:,} steps, {name}: {seconds:.1f} s of CPU, {wall:.1f} s, {size:.0f} MiB")
