@@ -287,7 +287,7 @@ def test_many_states(states: int, moves: Callable[[int], Floats], tmp_path: Path
 
 @pytest.mark.sampled(0, laws=1)
 def test_some_states_and_many_steps(full: bool, tmp_path: Path) -> None:
-    """36 places on a grid over ten thousand minutes, where more leaks between releases than at them. `--full`: 100,000."""
+    """36 places on a grid over 10,000 minutes, where more leaks between releases than at them. `--full`: 100,000."""
     steps = LONG // 10 if full else LONG // 100
     written(tmp_path, steps, "alpha_dpt", 36, neighbours)
     for name, given in (("compile", "long.policy"), ("verify", "long.plan")):
