@@ -108,7 +108,8 @@ def _comparable(plan: Plan, release: ReleasePlan) -> dict[str, Any]:
 
 def _kind(candidate: dict[str, Any]) -> tuple[list[str], list[float]]:
     names = [candidate[name] for name in ("schedule", "mechanism", "estimator")]
-    return [NUMBER.sub("", name) for name in names], [float(one) for name in names for one in NUMBER.findall(name)]
+    numbers = [float(number.replace(",", "")) for name in names for number in NUMBER.findall(name)]
+    return [NUMBER.sub("", name) for name in names], numbers
 
 
 def _near(said: Any, stored: Any, slack: float) -> bool:

@@ -251,14 +251,9 @@ class Predictor:
         assert self.population is not None
         key = estimator.described(), scales.tobytes()
         if key not in self._series:
+            given, whole = (self.moving, self.population, scales, self.delay), self.constraints.integer
             self._series[key] = estimator.predicted_errors(
-                self.moving,
-                self.population,
-                scales,
-                self.delay,
-                self.objective,
-                integer=self.constraints.integer,
-                balanced=self.balanced,
+                *given, self.objective, integer=whole, balanced=self.balanced
             )
         return self._series[key]
 

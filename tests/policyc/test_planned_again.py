@@ -18,7 +18,7 @@ from policyc.emit.audit import verify_directory as verify_files
 from policyc.emit.blocks import operation
 from policyc.emit.directory import save
 from policyc.emit.printed_numbers import same_text
-from policyc.emit.second_plan import NAME, _tied, planned_again, planned_differences
+from policyc.emit.second_plan import NAME, _kind, _tied, planned_again, planned_differences
 from policyc.emit.signatures import Signer
 from policyc.pipeline import Compilation
 from policyc_check.errors import KernelError
@@ -214,6 +214,11 @@ def test_sparse_schedules_may_be_told_in_any_order(tmp_path: Path) -> None:
     plan = read(content)
     assert plan is not None
     assert len(list(planned_differences(plan, made.plan))) == 1
+
+
+def test_numbers_in_names_are_numbers_however_they_are_written() -> None:
+    names = {"schedule": "sparse(every = 1,440 steps)", "mechanism": "x(120, 3)", "estimator": "e(mean = 1e-3)"}
+    assert _kind(names)[1] == [1440.0, 120.0, 3.0, 0.001]
 
 
 def test_all_claims_are_of_one_plan(made: Compilation, tmp_path: Path) -> None:
