@@ -169,11 +169,43 @@ def test_signing_shows_how_far_its_verification_is(tmp_path):
     assert "signed by Ada Bell" in output
 
 
+SLOW = """policy long "visitors by place"
+stream visits {
+  user person
+  time at
+  cell place in {"a", "b", "c"} otherwise "away"
+  step 1min
+  horizon 20000 steps
+  start "2013-01-01"
+  population 4_037
+}
+release there = count(visits) by place
+target alpha_dpt(alpha = 1.0)
+correlation markov(
+  forward = [[0.97, 0.01, 0.01, 0.01], [0.02, 0.96, 0.01, 0.01], [0.01, 0.03, 0.95, 0.01], [0.01, 0.01, 0.02, 0.96]],
+  initial = stationary, evidence = "x")
+deliver offline
+postprocess there { sum(there) == population, there >= 0 }
+"""
+
+
 @pytest.mark.law
-def test_compiling_names_its_stages(tmp_path):
-    """Schedules are counted, with what the rest of them takes."""
-    gallery = Path(__file__).parents[2] / "policies"
-    command = (sys.executable, "-m", "policyc", "compile", str(gallery / "fleet.policy"))
-    said, _ = on_a_terminal(*command, cwd=tmp_path)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_compiling_names_its_stages(cores, tmp_path):
+    """Schedules are counted, with what the rest of them takes; what a second process does is not shown."""
+    if sys.platform == "linux" and len(os.sched_getaffinity(0)) < cores:
+        pytest.skip("there is one core")
+    (tmp_path / "long.policy").write_text(SLOW)
+    program = f"""
+import os, sys
+if sys.platform == "linux":
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])
+from policyc.cli import main
+sys.argv = ["policyc", "compile", "long.policy"]
+main()
+"""
+    said, _ = on_a_terminal(sys.executable, "-c", program, cwd=tmp_path)
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said)
-    assert re.search(r"compiling: schedules\W+[1-3] of 4, 0:0\d left of these", plain)
+    assert re.search(r"compiling: sparse schedules, at most\W+[1-9]\d* of \d+, 0:\d\d left of these", plain)
+    every = re.search(r"compiling: schedules\W+[1-3] of 4, 0:0\d left of these", plain)
+    assert (every is not None) == (cores == 1 or sys.platform != "linux")
