@@ -193,13 +193,10 @@ postprocess there { sum(there) == population, there >= 0 }
 @pytest.mark.parametrize("cores", [1, 2])
 def test_compiling_names_its_stages(cores, tmp_path):
     """Schedules are counted, with what the rest of them takes; what a second process does is not shown."""
-    if sys.platform == "linux" and len(os.sched_getaffinity(0)) < cores:
-        pytest.skip("there is one core")
     (tmp_path / "long.policy").write_text(SLOW)
     program = f"""
 import os, sys
-if sys.platform == "linux":
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])
+os.sched_getaffinity = lambda _: set(range({cores}))
 from policyc.cli import main
 sys.argv = ["policyc", "compile", "long.policy"]
 main()
