@@ -7,7 +7,6 @@ depends on it: where there is none, or it ends without a result, the same work i
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -61,6 +60,8 @@ class Beside(Generic[Found]):
         content = b"" if self.read is None else self.read()
         if len(content) < SIZE or len(content) != SIZE + int.from_bytes(content[:SIZE], "little"):
             return self.work()
+        import pickle  # start-up: few commands have second processes
+
         found: Found = pickle.loads(content[SIZE:])  # noqa: S301  our own, by a pipe without a name
         return found
 
@@ -114,6 +115,8 @@ def _work(
 ) -> None:
     """Do some work, hand over what it finds, and end, in silence whatever happens."""
     try:
+        import pickle
+
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
         _end_with(parent)
         os.nice(niceness)
