@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.estimation.gains import ROUNDS
+from policyc_runtime.estimation.covariance import ROUNDS
 from policyc_runtime.estimation.interned import SAME
 from policyc_runtime.estimation.laplace_channel import laplace_width, site_precision, wide_precision
 from policyc_runtime.estimation.posterior import PRECISION_SWEEPS, SETTLED

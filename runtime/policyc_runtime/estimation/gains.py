@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.estimation.count_process import MANY
+from policyc_runtime.estimation.covariance import (
+    inverted,
+    less_means,
+    own_precisions,
+    sharpest,
+    symmetric,
+    updated,
+)
 from policyc_runtime.estimation.gaps import powers
 from policyc_runtime.estimation.interned import SAME, Interned
-from policyc_runtime.estimation.laplace_channel import site_precision
 from policyc_runtime.estimation.recursions import piece_at
 
 if TYPE_CHECKING:
@@ -29,8 +35,6 @@ if TYPE_CHECKING:
 SAME_INFORMATION = 1e-13  # the same of information, beside which little is left of a covariance
 FORGOTTEN = 1e-20  # an influence below this changes no double
 TOGETHER = 1024  # steps that are looked for among those that came before
-SHARPEST = 1e12  # variance over that of noise: matrices with larger ratios cannot be solved with in doubles
-ROUNDS = 30  # for a step's own precisions to agree with its covariance
 
 
 class Forward:
@@ -133,16 +137,16 @@ class Forward:
 
     def _moved_on(self, moved: Array, t: int) -> Array:
         """The covariance that is predicted after step `t`, from what is moved on from one side."""
-        return _symmetric(self._process.moved(moved.T) + self._process.spread(t))
+        return symmetric(self._process.moved(moved.T) + self._process.spread(t))
 
     def _computed(self, now: int, label: int, given: Array, t: int) -> int:
         """The number of a new entry of the lists, for a step before which this is predicted."""
         process, covariance, state = self._process, self._predicted.arrays[now], len(self.after)
         if self._wide is None:
-            precision = np.minimum(given, _sharpest(process, covariance))
-            after = _updated(process, covariance, precision)
+            precision = np.minimum(given, sharpest(process, covariance))
+            after = updated(process, covariance, precision)
         else:
-            precision, after = _own_precisions(process, covariance, given, self._wide)
+            precision, after = own_precisions(process, covariance, given, self._wide)
         self.before.append(covariance)
         self.precision.append(precision)
         self.after.append(after)
@@ -162,9 +166,9 @@ class Forward:
         All steps without values have the same: of hundreds of states a matrix takes a megabyte.
         """
         if precision.any():
-            return _less_means(self._process, self._process.move.T - self._process.unseen(gain * precision)), gain
+            return less_means(self._process, self._process.move.T - self._process.unseen(gain * precision)), gain
         if self._idle is None:
-            self._idle = _less_means(self._process, self._process.move.T), np.zeros_like(gain)
+            self._idle = less_means(self._process, self._process.move.T), np.zeros_like(gain)
         return self._idle
 
     def needed(self, step: int) -> int:
@@ -272,12 +276,7 @@ class Backward:
 
     def _told_back(self, told: Array) -> Array:
         """Information of later steps as what it is of the states of the step before."""
-        return _symmetric(_back(self._process, _back(self._process, told).T))
-
-
-def seen_variances(process: CountProcess, covariance: Array) -> Array:
-    """Variances of the sums that are seen, (cells,), of a covariance of states."""
-    return np.asarray(np.diag(process.seen(process.seen(covariance).T)))
+        return symmetric(_back(self._process, _back(self._process, told).T))
 
 
 def _back(process: CountProcess, rows: Array) -> Array:
@@ -286,65 +285,3 @@ def _back(process: CountProcess, rows: Array) -> Array:
     for own in process.blocks:
         found[own] -= found[own].mean(axis=0)
     return found
-
-
-def _less_means(process: CountProcess, matrix: Array) -> Array:
-    """A matrix that is applied to states which add up to 0 in each group: the same there, less what fades."""
-    found = np.array(matrix)  # in the same order of memory
-    for own in process.blocks:
-        found[:, own] -= matrix[:, own].mean(axis=1, keepdims=True)
-    return found
-
-
-def _sharpest(process: CountProcess, covariance: Array) -> Array:
-    """The largest precisions of values, (cells,): of less noise beside what is foretold so roughly all is known."""
-    return SHARPEST / np.maximum(seen_variances(process, covariance), 1e-280)
-
-
-def _own_precisions(process: CountProcess, covariance: Array, width: Array, wide: float) -> tuple[Array, Array]:
-    """Precisions of a step's values, and the covariance after them, that agree with each other."""
-    most = _sharpest(process, covariance)
-    precision = np.minimum(site_precision(seen_variances(process, covariance), width, wide), most)
-    if not precision.any():
-        return precision, _updated(process, covariance, precision)
-    after = _updated(process, covariance, precision)
-    for _ in range(ROUNDS):
-        variance = seen_variances(process, after)
-        belief = variance / np.maximum(1.0 - variance * precision, 1e-12)
-        fresh = np.minimum(site_precision(belief, width, wide), most)
-        done = np.abs(fresh - precision).max() <= SAME * precision.max(initial=0.0)
-        precision = fresh
-        after = _updated(process, covariance, precision)
-        if done:
-            break
-    return precision, after
-
-
-def _updated(process: CountProcess, covariance: Array, precision: Array) -> Array:
-    """The covariance after independent observations of all cells; needs no inverse of either, both may be singular."""
-    if not precision.any():
-        return covariance if len(precision) >= MANY else _symmetric(covariance)
-    root = np.sqrt(precision)
-    gained = process.seen(covariance) * root
-    inner = np.eye(len(root)) + root[:, None] * process.seen(gained.T).T
-    if len(root) < MANY:
-        return _symmetric(covariance - gained @ np.linalg.solve(inner, gained.T))
-    from scipy.linalg import cholesky, solve_triangular  # start-up: few releases have so many values
-
-    half = solve_triangular(cholesky(inner, lower=True), gained.T, lower=True)
-    return np.asarray(covariance - half.T @ half)
-
-
-def inverted(matrix: Array) -> tuple[Array, float]:
-    """The inverse of a covariance, and the logarithm of its determinant."""
-    if len(matrix) < MANY:
-        return np.asarray(np.linalg.inv(matrix), dtype=np.float64), float(np.linalg.slogdet(matrix)[1])
-    from scipy.linalg import cholesky, lapack  # start-up: few releases have so many values
-
-    factor = cholesky(matrix, lower=True)
-    lower = np.tril(lapack.dpotri(factor, lower=1)[0])
-    return lower + np.tril(lower, -1).T, float(2.0 * np.log(np.diag(factor)).sum())
-
-
-def _symmetric(matrix: Array) -> Array:
-    return np.asarray(0.5 * (matrix + matrix.T))

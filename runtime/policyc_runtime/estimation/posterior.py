@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.estimation.count_process import MANY
-from policyc_runtime.estimation.gains import Backward, Forward, seen_variances
+from policyc_runtime.estimation.covariance import seen_variances
+from policyc_runtime.estimation.gains import Backward, Forward
 from policyc_runtime.estimation.gaps import EXACT, powers
 from policyc_runtime.estimation.interned import Interned
 from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision, wide_precision
@@ -254,9 +255,11 @@ class Posterior:
         now = self._process.seen(now)
         width, seen = self._widths[self._labels[rows], :1], np.flatnonzero(~self._empty(rows))
         variance, precision = variance[seen], precision[seen]
+        # where less noise is told apart than there is, values are taken to have as much as is
+        width = np.maximum(width[seen], np.sqrt(self._wide / np.maximum(precision, 1e-300)))
         left = np.maximum(1.0 - variance * precision, LEAST_LEFT)
         belief, belief_variance = (now[seen] - variance * sites[seen]) / left, variance / left
-        pull = score(away[seen] - belief, belief_variance, width[seen])
+        pull = score(away[seen] - belief, belief_variance, width)
         moved = precision * belief + (1.0 + belief_variance * precision) * pull
         sites[seen] = np.where(left > LEAST_LEFT, moved, precision * away[seen])  # else the value says all there is
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Matrices = Sequence[Array] | Mapping[int, Array]
 
 PIECE = 4096  # steps that are worked on together
+STRETCH = 64  # of them those that follow from one another
+FEW_STATES = 16  # up to so many, powers of a matrix cost less than the steps one after the other
 
 
 def pieces(steps: int) -> Iterator[slice]:
@@ -59,12 +61,53 @@ def recur(index: Index, matrices: Matrices, inputs: Array, start: Array) -> tupl
     """x_0 = start, x_{t+1} = matrices[index[t]] @ x_t + inputs[t]: (T, m) of x_0 to x_{T-1}, and x_T."""
     states = np.empty((len(inputs) + 1, inputs.shape[1]))
     states[0] = start
+    fill_in = _recur_together if inputs.shape[1] <= FEW_STATES else _recur_each
     for piece in pieces(len(inputs)):  # a row by itself takes more room than its numbers
-        now, later = states[piece.start], states[piece.start + 1 : piece.stop + 1]
-        for number, after, added in zip(index[piece].tolist(), later, inputs[piece], strict=True):
-            now = np.dot(matrices[number], now, out=after)
-            now += added
+        fill_in(index[piece], matrices, inputs[piece], states[piece.start : piece.stop + 1])
     return states[:-1], states[-1]
+
+
+def _recur_each(index: Index, matrices: Matrices, inputs: Array, states: Array) -> None:
+    """Fill in the states after the first, one after the other."""
+    now = states[0]
+    for number, after, added in zip(index.tolist(), states[1:], inputs, strict=True):
+        now = np.dot(matrices[number], now, out=after)
+        now += added
+
+
+def _recur_together(index: Index, matrices: Matrices, inputs: Array, states: Array) -> None:
+    """The same, stretches of steps beside each other, each as far as the matrix of its first step lasts.
+
+    What a stretch makes of its inputs alone is known before its first state, which powers of the matrix carry on.
+    """
+    steps, size = inputs.shape
+    begins = np.arange(0, steps, STRETCH)
+    numbers, added = np.full((len(begins), STRETCH), -1), np.zeros((len(begins), STRETCH, size))
+    numbers.ravel()[:steps], added.reshape(-1, size)[:steps] = index, inputs
+    other = numbers != numbers[:, :1]
+    lasting = np.where(other.any(axis=1), other.argmax(axis=1), STRETCH)
+    longest = int(lasting.max())
+    kinds, kind = np.unique(numbers[:, 0], return_inverse=True)
+    matrix = np.array([matrices[number] for number in kinds.tolist()])
+    powers, own, each = np.empty((longest + 1, *matrix.shape)), np.zeros((longest + 1, len(begins), size)), matrix[kind]
+    powers[0] = np.eye(size)
+    for t in range(longest):
+        np.matmul(matrix, powers[t], out=powers[t + 1])
+        np.matmul(each, own[t][:, :, None], out=own[t + 1][:, :, None])
+        own[t + 1] += added[:, t]
+    for row, (begin, alike) in enumerate(zip(begins.tolist(), lasting.tolist(), strict=True)):
+        change = begin + alike
+        states[change] = np.dot(powers[alike, kind[row]], states[begin]) + own[alike, row]
+        if alike < STRETCH and change < steps:
+            rest = slice(change, begin + STRETCH)
+            _recur_each(index[rest], matrices, inputs[rest], states[change : begin + STRETCH + 1])
+    within = np.arange(1, longest + 1)
+    for number in range(len(kinds)):
+        rows = np.flatnonzero(kind == number)
+        carried = np.matmul(powers[1:, number], states[begins[rows], None, :, None])[..., 0]
+        carried += own[1:, rows].transpose(1, 0, 2)
+        inside = within < lasting[rows, None]
+        states[(begins[rows, None] + within)[inside]] = carried[inside]
 
 
 def recur_back(index: Index, matrices: Matrices, inputs: Array, end: Array) -> tuple[Array, Array]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from policyc_runtime.estimation.count_process import MANY
-from policyc_runtime.estimation.gains import Forward, inverted
+from policyc_runtime.estimation.covariance import inverted
+from policyc_runtime.estimation.gains import Forward
 from policyc_runtime.estimation.laplace_channel import laplace_width, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, recur
 

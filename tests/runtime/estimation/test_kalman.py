@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import comb
 
 import numpy as np
@@ -96,22 +97,26 @@ def test_sweeps_reach_the_fixed_point() -> None:
 
 
 @pytest.mark.parametrize("delay", [0, 2, None])
-@pytest.mark.parametrize("stay", [0.9, 0.9999, 0.999999])
-@pytest.mark.parametrize("population", [1e2, 1e6, 1e9])
+@pytest.mark.parametrize("stay", [0.9, 0.9999, 0.999999, 0.99999999])
+@pytest.mark.parametrize("population", [1e2, 1e6, 1e7, 1e9, 1e12])
 def test_hardly_any_noise_beside_many_users(population: float, stay: float, delay: int | None) -> None:
     """Values of steps that have some are taken about as they are, of however many users; others lie between."""
-    process = CountProcess(population, 3, Chain(forward=lazy(stay)))
     scales, seen, between = np.array([0.02, 0.0, 0.02, 0.02, 0.0, 0.02] * 3), [0, 2, 3, 5], [1, 4]
-    true = process.drawn(18, 1, np.random.default_rng(4))[:, 0].astype(np.float64)
-    posterior = Posterior(process, scales, delay)
-    found, variances = posterior.means(true), posterior.variances()
     drift = population * (1 - stay)
-    assert np.abs(found[seen] - true[seen]).max() < 0.5 + 1e-4 * np.sqrt(population)
-    assert found.sum(axis=1) == pytest.approx(population, rel=1e-4)
-    assert (variances[seen] < 0.1 + 1e-7 * population).all()
-    assert (np.abs(found - true)[between] < 6 * np.sqrt(variances[between]) + 0.5 + 1e-4 * np.sqrt(population)).all()
-    assert (variances[between] > 0.05 * min(drift, 0.01)).all()
-    assert np.isfinite(innovation_log_likelihood(process, true, scales)).all()
+    anywhere = np.random.default_rng(1).random((5, 5))
+    uneven = stay * np.eye(5) + (1 - stay) * anywhere / anywhere.sum(axis=1, keepdims=True)
+    for seed, rows in product((2, 4), (lazy(stay), lazy(stay, 2), uneven)):
+        process = CountProcess(population, len(rows), Chain(forward=rows))
+        true = process.drawn(18, 1, np.random.default_rng(seed))[:, 0].astype(np.float64)
+        posterior = Posterior(process, scales, delay)
+        found, variances = posterior.means(true), posterior.variances()
+        assert np.abs(found[seen] - true[seen]).max() < 0.5
+        assert found.sum(axis=1) == pytest.approx(population, rel=1e-12)
+        assert (variances[seen] >= 0).all()
+        assert (variances[seen] < 0.1 + 1e-11 * population).all()
+        assert (np.abs(found - true)[between] < 6 * np.sqrt(variances[between]) + 0.5 + 1e-8 * population).all()
+        assert (variances[between] > 0.05 * min(drift, 0.01)).all()
+        assert np.isfinite(innovation_log_likelihood(process, true, scales)).all()
 
 
 @pytest.mark.parametrize("delay", [2, None])
