@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-SHARPEST = 1e11  # variance over that of noise: matrices with larger ratios cannot be solved with in doubles
+SHARPEST = 1e10  # variance over that of noise: matrices with larger ratios cannot be solved with in doubles
 MOSTLY_TOLD = 1e6  # from this ratio on what is left is not made as a difference
 ROUNDS = 30  # for a step's own precisions to agree with its covariance
 
@@ -27,17 +27,9 @@ def seen_variances(process: CountProcess, covariance: Array) -> Array:
     return np.asarray(np.diag(process.seen(process.seen(covariance).T)))
 
 
-def less_means(process: CountProcess, matrix: Array) -> Array:
-    """A matrix that is applied to states which add up to 0 in each group: the same there, less what fades."""
-    found = np.array(matrix)  # in the same order of memory
-    for own in process.blocks:
-        found[:, own] -= matrix[:, own].mean(axis=1, keepdims=True)
-    return found
-
-
 def sharpest(process: CountProcess, covariance: Array) -> Array:
-    """The largest precisions of values, (cells,): of less noise beside what is foretold so roughly all is known."""
-    return SHARPEST / np.maximum(seen_variances(process, covariance), 1e-280)
+    """The largest precisions of values, (cells,): of less noise beside all that is unknown roughly all is known."""
+    return SHARPEST / np.maximum(process.seen(covariance.diagonal()), 1e-280)
 
 
 def own_precisions(process: CountProcess, covariance: Array, width: Array, wide: float) -> tuple[Array, Array]:
@@ -65,7 +57,7 @@ def updated(process: CountProcess, covariance: Array, precision: Array) -> Array
         return covariance if len(precision) >= MANY else symmetric(covariance)
     root = np.sqrt(precision)
     if len(root) == len(covariance) and (covariance.diagonal() * precision).min() > MOSTLY_TOLD:
-        return _all_told(process, covariance, root)
+        return _all_told(covariance, root)
     gained = process.seen(covariance) * root
     inner = np.eye(len(root)) + root[:, None] * process.seen(gained.T).T
     if len(root) < MANY:
@@ -76,19 +68,20 @@ def updated(process: CountProcess, covariance: Array, precision: Array) -> Array
     return np.asarray(covariance - half.T @ half)
 
 
-def _all_told(process: CountProcess, covariance: Array, root: Array) -> Array:
+def _all_told(covariance: Array, root: Array) -> Array:
     """The same where hardly anything but the observations' own noise is left, which a difference would not show.
 
-    Totals are known: what rounding left of them in a covariance would be more than that noise.
+    The total is known: what rounding left of it in a covariance would be more than that noise.
     """
-    foretold = _added_up_to_zero(process, covariance)
+    foretold = _added_up_to_zero(covariance)
     share = np.eye(len(root)) - inverted(np.eye(len(root)) + root[:, None] * foretold * root)[0]
-    return symmetric(_added_up_to_zero(process, share / (root[:, None] * root)))
+    return symmetric(_added_up_to_zero(share / (root[:, None] * root)))
 
 
-def _added_up_to_zero(process: CountProcess, covariance: Array) -> Array:
-    """A covariance of states that add up to a known number in each group."""
-    return less_means(process, less_means(process, covariance).T)
+def _added_up_to_zero(covariance: Array) -> Array:
+    """A covariance of numbers that add up to a known one."""
+    rows = covariance - covariance.mean(axis=0)
+    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
 def inverted(matrix: Array) -> tuple[Array, float]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from policyc_runtime.estimation.covariance import (
     inverted,
-    less_means,
     own_precisions,
     sharpest,
     symmetric,
@@ -166,9 +165,9 @@ class Forward:
         All steps without values have the same: of hundreds of states a matrix takes a megabyte.
         """
         if precision.any():
-            return less_means(self._process, self._process.move.T - self._process.unseen(gain * precision)), gain
+            return _less_means(self._process, self._process.move.T - self._process.unseen(gain * precision)), gain
         if self._idle is None:
-            self._idle = less_means(self._process, self._process.move.T), np.zeros_like(gain)
+            self._idle = _less_means(self._process, self._process.move.T), np.zeros_like(gain)
         return self._idle
 
     def needed(self, step: int) -> int:
@@ -284,4 +283,12 @@ def _back(process: CountProcess, rows: Array) -> Array:
     found = process.moved_back(rows)
     for own in process.blocks:
         found[own] -= found[own].mean(axis=0)
+    return found
+
+
+def _less_means(process: CountProcess, matrix: Array) -> Array:
+    """A matrix that is applied to states which add up to 0 in each group: the same there, less what fades."""
+    found = np.array(matrix)  # in the same order of memory
+    for own in process.blocks:
+        found[:, own] -= matrix[:, own].mean(axis=1, keepdims=True)
     return found

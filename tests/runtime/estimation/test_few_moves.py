@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from policyc_check.steps.chains import Chain
-from policyc_runtime.estimation import count_process, gains, posterior, safeguard
+from policyc_runtime.estimation import count_process, covariance, posterior, safeguard
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.gains import Forward
 from policyc_runtime.estimation.interned import Interned
@@ -43,7 +43,7 @@ def test_estimates_are_those_of_all_moves(
     scales[list(gaps)] = 0.0
     found = []
     for many in (36, 37):
-        for module in (count_process, gains, posterior, safeguard):
+        for module in (count_process, covariance, posterior, safeguard):
             monkeypatch.setattr(module, "MANY", many)
         monkeypatch.setattr(count_process, "FEW_MOVES", 0.1)
         process = row_of(36, stationary=stationary)

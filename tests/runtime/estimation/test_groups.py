@@ -129,3 +129,17 @@ def test_the_law_of_a_step_is_the_mixture_of_the_groups() -> None:
                 start @ np.linalg.matrix_power(c.forward, step) for start, c in zip(starts, (STAY, MIX), strict=True)
             ]
             assert laws[step] == pytest.approx(0.3 * each[0] + 0.7 * each[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("delay", [0, None])
+@pytest.mark.parametrize("stay", [0.9, 0.9999, 0.999999])
+@pytest.mark.parametrize("users", [10**6, 10**8, 10**10])
+def test_hardly_any_noise_beside_many_users(users: int, stay: float, delay: int | None) -> None:
+    """Sums are taken about as they are, of however many users; groups that they do not tell apart have to make them."""
+    scales, seen = np.array([0.02, 0.0, 0.02, 0.02, 0.0, 0.02] * 3), [0, 2, 3, 5]
+    chains = [Chain(rows * np.ones((4, 4)) / 4 + (1 - rows) * np.eye(4)) for rows in (1 - stay, (1 - stay) / 3)]
+    for seed in range(3):
+        for mixture in (Mixture(chains, SHARES), Mixture(chains[:1], [1.0], of=[0, 0, 1, 1])):
+            process = CountProcess.of(users, mixture)
+            true = process.drawn(18, 1, np.random.default_rng(seed))[:, 0].astype(np.float64)
+            assert np.abs(Posterior(process, scales, delay).means(true) - true)[seen].max() < 0.5
