@@ -149,9 +149,9 @@ class Ledger(LedgerReader):
 
     def let_go(self, first: int, left: Carried) -> None:
         """Know of released steps those from `first` on alone, outside of a transaction; what those before them left."""
-        asked = "SELECT min(number) FROM entry WHERE step >= ?"
+        asked = "SELECT number FROM entry WHERE number > ? AND +step >= ? ORDER BY number LIMIT 1"  # not by their index
         with guarded(self.path):
-            self._skipped = self._connection.execute(asked, (first,)).fetchone()[0] - 1
+            self._skipped = self._connection.execute(asked, (self._skipped, first)).fetchone()[0] - 1
         for release, pieces in self.values.items():
             begins = accumulate((piece.steps for piece in pieces), initial=self.first)
             self.values[release] = [

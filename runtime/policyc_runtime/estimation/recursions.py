@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Matrices = Sequence[Array] | Mapping[int, Array]
 
 PIECE = 4096  # steps that are worked on together
-STRETCH = 64  # of them those that follow from one another
+STRETCH = 32  # of them those that follow from one another
 FEW_STATES = 16  # up to so many, powers of a matrix cost less than the steps one after the other
 
 
@@ -76,38 +76,36 @@ def _recur_each(index: Index, matrices: Matrices, inputs: Array, states: Array) 
 
 
 def _recur_together(index: Index, matrices: Matrices, inputs: Array, states: Array) -> None:
-    """The same, stretches of steps beside each other, each as far as the matrix of its first step lasts.
+    """The same, stretches of steps beside each other.
 
-    What a stretch makes of its inputs alone is known before its first state, which powers of the matrix carry on.
+    What a stretch makes of its inputs alone needs no state before it, nor does the product of its matrices, which
+    carries that state on; stretches with the same matrices have one.
     """
     steps, size = inputs.shape
-    begins = np.arange(0, steps, STRETCH)
-    numbers, added = np.full((len(begins), STRETCH), -1), np.zeros((len(begins), STRETCH, size))
-    numbers.ravel()[:steps], added.reshape(-1, size)[:steps] = index, inputs
-    other = numbers != numbers[:, :1]
-    lasting = np.where(other.any(axis=1), other.argmax(axis=1), STRETCH)
-    longest = int(lasting.max())
-    kinds, kind = np.unique(numbers[:, 0], return_inverse=True)
+    count, within = -(-steps // STRETCH), min(steps, STRETCH)
+    kinds, which = np.unique(index, return_inverse=True)
     matrix = np.array([matrices[number] for number in kinds.tolist()])
-    powers, own, each = np.empty((longest + 1, *matrix.shape)), np.zeros((longest + 1, len(begins), size)), matrix[kind]
-    powers[0] = np.eye(size)
-    for t in range(longest):
-        np.matmul(matrix, powers[t], out=powers[t + 1])
-        np.matmul(each, own[t][:, :, None], out=own[t + 1][:, :, None])
+    numbers, added = np.zeros((count, STRETCH), dtype=np.intp), np.zeros((count, STRETCH, size))
+    numbers.ravel()[:steps], added.reshape(-1, size)[:steps] = which, inputs
+    alike: dict[bytes, int] = {}
+    row_of = np.array([alike.setdefault(row.tobytes(), len(alike)) for row in numbers])
+    of_row = np.unique(row_of, return_index=True)[1]
+    products, own = np.empty((within + 1, len(alike), size, size)), np.zeros((within + 1, count, size))
+    products[0] = np.eye(size)
+    for t in range(within):
+        np.matmul(matrix[numbers[of_row, t]], products[t], out=products[t + 1])
+        np.matmul(matrix[numbers[:, t]], own[t][:, :, None], out=own[t + 1][:, :, None])
         own[t + 1] += added[:, t]
-    for row, (begin, alike) in enumerate(zip(begins.tolist(), lasting.tolist(), strict=True)):
-        change = begin + alike
-        states[change] = np.dot(powers[alike, kind[row]], states[begin]) + own[alike, row]
-        if alike < STRETCH and change < steps:
-            rest = slice(change, begin + STRETCH)
-            _recur_each(index[rest], matrices, inputs[rest], states[change : begin + STRETCH + 1])
-    within = np.arange(1, longest + 1)
-    for number in range(len(kinds)):
-        rows = np.flatnonzero(kind == number)
-        carried = np.matmul(powers[1:, number], states[begins[rows], None, :, None])[..., 0]
-        carried += own[1:, rows].transpose(1, 0, 2)
-        inside = within < lasting[rows, None]
-        states[(begins[rows, None] + within)[inside]] = carried[inside]
+    begins = np.arange(0, steps, STRETCH)
+    for row, begin in enumerate(begins.tolist()):
+        t = min(STRETCH, steps - begin)
+        states[begin + t] = np.dot(products[t, row_of[row]], states[begin]) + own[t, row]
+    for number in range(len(alike)):
+        rows = np.flatnonzero(row_of == number)
+        carried = np.matmul(products[1:within, number], states[begins[rows], None, :, None])[..., 0]
+        carried += own[1:within, rows].transpose(1, 0, 2)
+        places = begins[rows, None] + np.arange(1, within)
+        states[places[places < steps]] = carried[places < steps]
 
 
 def recur_back(index: Index, matrices: Matrices, inputs: Array, end: Array) -> tuple[Array, Array]:
