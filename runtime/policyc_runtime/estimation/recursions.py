@@ -99,7 +99,7 @@ def _recur_together(index: Index, matrices: Matrices, inputs: Array, states: Arr
     begins = np.arange(0, steps, STRETCH)
     for row, begin in enumerate(begins.tolist()):
         t = min(STRETCH, steps - begin)
-        states[begin + t] = np.dot(products[t, row_of[row]], states[begin]) + own[t, row]
+        states[begin + t] = np.matmul(products[t, row_of[row]], states[begin, :, None])[:, 0] + own[t, row]
     for number in range(len(alike)):
         rows = np.flatnonzero(row_of == number)
         carried = np.matmul(products[1:within, number], states[begins[rows], None, :, None])[..., 0]
