@@ -318,10 +318,12 @@ class History:
         """Write the new steps, and what tells their `rows`, None for their own digests; `keep` commits them."""
         if not done and new.start is not None:
             self._set("start", str(new.start))
+        names = list(map(json.dumps, new.counts))
         for begin in range(done, new.steps, PIECE):
             piece = slice(begin, min(begin + PIECE, new.steps))
             counts = zip(*(values[piece].tolist() for values in new.counts.values()), strict=True)
-            told = (json.dumps(dict(zip(new.counts, row, strict=True))) for row in counts)
+            # of lists of numbers Python's text is JSON's
+            told = (f"{{{', '.join(map('{}: {}'.format, names, row))}}}" for row in counts)
             taken = zip(range(begin, piece.stop), told, new.digests[piece], strict=True)
             self._taken.add((*t, t[2] if rows is None else rows.get(t[0], "")) for t in taken)
 
