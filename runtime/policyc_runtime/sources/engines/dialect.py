@@ -127,8 +127,8 @@ class DuckDB:
         return f"CASE WHEN coalesce(isfinite({number}), false) THEN {number} END"
 
     def trimmed(self, text: str, characters: str) -> str:
-        """A function with the characters."""
-        return f"trim({text}, {self.literal(characters)})"
+        """A pattern, as `trim` makes a set of the characters anew for every text; none of them means more in one."""
+        return f"regexp_replace({text}, {self.literal(f'^[{characters}]+|[{characters}]+$')}, '', 'g')"
 
     def replaced(self, text: str, pattern: str, parts: int) -> str:
         """RE2's groups."""
