@@ -14,6 +14,7 @@ from policyc_runtime.ledger_private import history_file
 from policyc_runtime.plan import Plan
 from policyc_runtime.release import release
 from policyc_runtime.sources import read_events
+from policyc_runtime.sources.engines.dialect import DUCKDB
 from policyc_runtime.sources.history import History
 from policyc_runtime.sources.names import BLANKS
 
@@ -151,6 +152,27 @@ def test_what_nobody_sees_tells_no_users_apart() -> None:
     unseen = {chr(code) for code in range(1, 0x110000) if category(chr(code)) in {"Zs", "Zl", "Zp", "Cf", "Cc"}}
     assert unseen - {chr(code) for code in range(0xE0020, 0xE0080)} <= set(BLANKS)
     assert not any(category(mark)[0] in "PSN" or mark.isalnum() for mark in set(BLANKS) - set(FILLERS))
+
+
+def test_every_mark_is_cut_from_both_ends_and_from_nowhere_else() -> None:
+    """Whatever else a name is made of, as Python cuts them: marks in a pattern mean themselves."""
+    kept = [
+        "",
+        "a",
+        "\\",
+        "]",
+        "^",
+        "-",
+        "[a]",
+        "\N{WAVING WHITE FLAG}\u2060\N{WAVING WHITE FLAG}",
+        *map(chr, range(1, 0x3100)),
+    ]
+    names = [
+        before + name + after for name in kept for before, after in (("", ""), (" \xad", "\n"), ("", "\ufeff\u200e"))
+    ]
+    names += [mark + inner + mark for mark in BLANKS for inner in ("", "7", f"a{mark}b", f"a\n{mark}\n]")]
+    cut = [said for (said,) in duckdb.execute(f"SELECT {DUCKDB.trimmed('unnest($1)', BLANKS)}", [names]).fetchall()]
+    assert cut == [name.strip(BLANKS) for name in names]
 
 
 @pytest.mark.parametrize(("header", "says"), [("who,t", "there is no column `u`"), ("u,u,t", "several columns `u`")])
