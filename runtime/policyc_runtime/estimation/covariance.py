@@ -56,10 +56,13 @@ def updated(process: CountProcess, covariance: Array, precision: Array) -> Array
     if not precision.any():
         return covariance if len(precision) >= MANY else symmetric(covariance)
     root = np.sqrt(precision)
-    if len(root) == len(covariance) and (covariance.diagonal() * precision).min() > MOSTLY_TOLD:
-        return _all_told(covariance, root)
     gained = process.seen(covariance) * root
-    inner = np.eye(len(root)) + root[:, None] * process.seen(gained.T).T
+    foretold = root[:, None] * process.seen(gained.T).T
+    if len(root) == len(covariance) and (covariance.diagonal() * precision).min() > MOSTLY_TOLD:
+        # hardly anything but the observations' own noise is left, which a difference would not show
+        share = np.eye(len(root)) - inverted(np.eye(len(root)) + less_total(foretold, root))[0]
+        return symmetric(less_total(share, root) / (root[:, None] * root))
+    inner = np.eye(len(root)) + foretold
     if len(root) < MANY:
         return symmetric(covariance - gained @ np.linalg.solve(inner, gained.T))
     from scipy.linalg import cholesky, solve_triangular  # start-up: few releases have so many values
@@ -68,20 +71,15 @@ def updated(process: CountProcess, covariance: Array, precision: Array) -> Array
     return np.asarray(covariance - half.T @ half)
 
 
-def _all_told(covariance: Array, root: Array) -> Array:
-    """The same where hardly anything but the observations' own noise is left, which a difference would not show.
+def less_total(weighed: Array, root: Array) -> Array:
+    """A covariance of all cells, in units of noise, without what rounding left of their total, which is known.
 
-    The total is known: what rounding left of it in a covariance would be more than that noise.
+    It may be more than all noise.
     """
-    foretold = _added_up_to_zero(covariance)
-    share = np.eye(len(root)) - inverted(np.eye(len(root)) + root[:, None] * foretold * root)[0]
-    return symmetric(_added_up_to_zero(share / (root[:, None] * root)))
-
-
-def _added_up_to_zero(covariance: Array) -> Array:
-    """A covariance of numbers that add up to a known one."""
-    rows = covariance - covariance.mean(axis=0)
-    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+    total = 1.0 / root
+    total /= np.linalg.norm(total)
+    rows = weighed - np.outer(total, total @ weighed)
+    return symmetric(rows - np.outer(rows @ total, total))
 
 
 def inverted(matrix: Array) -> tuple[Array, float]:
