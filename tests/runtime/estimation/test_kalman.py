@@ -15,7 +15,7 @@ from policyc_check.steps.chains import Chain
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import ConstraintSet, estimator_kinds
-from policyc_runtime.estimation.count_process import CountProcess, marginals
+from policyc_runtime.estimation.count_process import MANY, CountProcess, marginals
 from policyc_runtime.estimation.kalman import Filter, Smoother
 from policyc_runtime.estimation.laplace_channel import laplace_width, score
 from policyc_runtime.estimation.posterior import Posterior
@@ -117,6 +117,37 @@ def test_hardly_any_noise_beside_many_users(population: float, stay: float, dela
         assert (np.abs(found - true)[between] < 6 * np.sqrt(variances[between]) + 0.5 + 1e-8 * population).all()
         assert (variances[between] > 0.05 * min(drift, 0.01)).all()
         assert np.isfinite(innovation_log_likelihood(process, true, scales)).all()
+
+
+@pytest.mark.parametrize("delay", [0, 2, None])
+@pytest.mark.parametrize("population", [1e5, 1e6, 1e8, 1e10])
+@pytest.mark.parametrize("small", [1e-3, 1e-6, 1e-10])
+def test_hardly_any_noise_beside_cells_of_any_size(small: float, population: float, delay: int | None) -> None:
+    """A cell that hardly anybody enters has its own noise: what rounding leaves of others is more than that."""
+    for shares, stay in product(([0.5, 0.5, small], [0.4, 0.1, small, 2.5e-3, small / 10, 0.05, 0.4]), (0.0, 0.9, 0.9999)):
+        law = np.array(shares) / sum(shares)
+        process = CountProcess(
+            population, len(law), Chain(stay * np.eye(len(law)) + (1 - stay) * law * np.ones((len(law), 1)))
+        )
+        true = process.drawn(6, 1, np.random.default_rng(1))[:, 0].astype(np.float64)
+        posterior = Posterior(process, np.full(6, 0.02), delay)
+        assert np.abs(posterior.means(true) - true).max() < 0.5
+        assert (posterior.variances() >= -1e-12).all()
+
+
+@pytest.mark.parametrize("delay", [0, None])
+@pytest.mark.parametrize("population", [1e7, 1e9])
+def test_users_of_many_cells_who_all_move_on_are_told_beside_hardly_any_noise(
+    population: float, delay: int | None
+) -> None:
+    """What is told of a total by rounding alone leaves no covariance positive."""
+    chain = np.roll(np.eye(MANY), 1, axis=1) * (1 - 1e-8) + 1e-8 / MANY
+    start = np.random.default_rng(0).dirichlet(np.ones(MANY))
+    process = CountProcess(population, MANY, Chain(chain / chain.sum(axis=1, keepdims=True), initial=start))
+    posterior = Posterior(process, np.full(5, 0.02), delay)
+    true = process.drawn(5, 1, np.random.default_rng(1))[:, 0].astype(np.float64)
+    assert np.isfinite(posterior.variances()).all()
+    assert np.abs(posterior.means(true) - true).max() < 0.5
 
 
 @pytest.mark.parametrize("delay", [2, None])
