@@ -60,8 +60,8 @@ def updated(process: CountProcess, covariance: Array, precision: Array) -> Array
     foretold = root[:, None] * process.seen(gained.T).T
     if len(root) == len(covariance) and (covariance.diagonal() * precision).min() > MOSTLY_TOLD:
         # hardly anything but the observations' own noise is left, which a difference would not show
-        share = np.eye(len(root)) - inverted(np.eye(len(root)) + less_total(foretold, root))[0]
-        return symmetric(less_total(share, root) / (root[:, None] * root))
+        share = np.eye(len(root)) - inverted(np.eye(len(root)) + _less_total(foretold, root))[0]
+        return symmetric(_less_total(share, root) / (root[:, None] * root))
     inner = np.eye(len(root)) + foretold
     if len(root) < MANY:
         return symmetric(covariance - gained @ np.linalg.solve(inner, gained.T))
@@ -71,14 +71,17 @@ def updated(process: CountProcess, covariance: Array, precision: Array) -> Array
     return np.asarray(covariance - half.T @ half)
 
 
-def less_total(weighed: Array, root: Array) -> Array:
-    """A covariance of all cells, in units of noise, without what rounding left of their total, which is known.
+def weighed(covariance: Array, root: Array) -> Array:
+    """A covariance of what is seen, (cells, cells), in units of noise; `root` is 0 where a cell has no value."""
+    found = root[:, None] * covariance * root
+    return _less_total(found, root) if root.all() else found
 
-    It may be more than all noise.
-    """
+
+def _less_total(covariance: Array, root: Array) -> Array:
+    """The same without what rounding left of the total, which is known: it may be more than all noise."""
     total = 1.0 / root
     total /= np.linalg.norm(total)
-    rows = weighed - np.outer(total, total @ weighed)
+    rows = covariance - np.outer(total, total @ covariance)
     return symmetric(rows - np.outer(rows @ total, total))
 
 

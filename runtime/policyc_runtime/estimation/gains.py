@@ -12,11 +12,11 @@ import numpy as np
 
 from policyc_runtime.estimation.covariance import (
     inverted,
-    less_total,
     own_precisions,
     sharpest,
     symmetric,
     updated,
+    weighed,
 )
 from policyc_runtime.estimation.gaps import powers
 from policyc_runtime.estimation.interned import SAME, Interned
@@ -231,8 +231,7 @@ class Backward:
         root = np.sqrt(precision)
         known = np.where(root > 0, root, 1.0)
         foretold = process.seen(process.seen(before).T)
-        weighed = root[:, None] * foretold * root
-        inverse, _ = inverted(np.eye(process.cells) + (less_total(weighed, root) if root.all() else weighed))
+        inverse, _ = inverted(np.eye(process.cells) + weighed(foretold, root))
         worth = root[:, None] * inverse * root  # inverse covariance of what values are away from what was foretold
         left = np.eye(process.states) - process.unseen((worth @ process.seen(before).T).T).T
         self._seen[state] = process.unseen(process.unseen(worth).T), left

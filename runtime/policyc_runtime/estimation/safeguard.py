@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from policyc_runtime.estimation.count_process import MANY
-from policyc_runtime.estimation.covariance import inverted
+from policyc_runtime.estimation.covariance import inverted, weighed
 from policyc_runtime.estimation.gains import Forward
 from policyc_runtime.estimation.laplace_channel import laplace_width, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, recur
@@ -155,9 +155,8 @@ def _innovations(process: CountProcess, scales: bytes, wide: float) -> _Innovati
             sizes.append(0.0)
             continue
         foretold = process.seen(process.seen(before).T)
-        relative = np.eye(process.cells) + np.sqrt(after_precision)[:, None] * foretold * np.sqrt(after_precision)
         root = np.sqrt(after_precision)
-        inverse, size = inverted(relative)
+        inverse, size = inverted(np.eye(process.cells) + weighed(foretold, root))
         inverses.append(root[:, None] * inverse * root)
         sizes.append(size - np.log(np.where(root > 0, root, 1.0)).sum() * 2.0)
     return _Innovations(forward.index, forward.precision, forward.gain, forward.step, inverses, sizes)
