@@ -3,12 +3,14 @@
 `pytest -m law -s tests/benchmarks/test_events_benchmark.py` prints medians of three runs each, for ten million events
 of half a million users who are kept in their first ten days: processor seconds (user and system), the largest
 resident memory, and the ratio pair by pair. `--full` adds CSV, gzipped CSV, and a hundred million events as Parquet,
-once each; it writes 7 GB into the tests' temporary folder. The bare query has no limit of memory: of the most events it
-took 17 to 20 GB, and held to 4 GB it filled a disk of 40.
+once each; it writes 7 GB into the tests' temporary folder. The bare query may take what DuckDB gives it, four fifths of
+the machine's memory: of the most events it took 17 to 20 GB, and held to 4 GB it filled a disk of 40. Where that is not
+enough for it there is no ratio.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import statistics
@@ -68,13 +70,16 @@ class Cost(NamedTuple):
 
 
 def cost(command: list[str], folder: Path) -> Cost:
-    """Runs a command to its end, in a folder, with as many threads as there are processors."""
+    """Runs a command to its end in a folder, with as many threads as processors; no seconds where memory is short."""
     with (folder / "said.txt").open("w+") as said:
         process = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
-        assert process.returncode == 0, said.read()
+        told = said.read()
+    if "Out of Memory Error" in told:
+        return Cost(math.nan, used.ru_maxrss * 1024)
+    assert process.returncode == 0, told
     return Cost(used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss)
 
 
@@ -112,6 +117,7 @@ def test_counting_events(tmp_path, table, request):
         memory = (f"{cost.memory / 1e9:.1f}" for cost in (ours, theirs))
         rows.append((name, f"{events:,}", f"{ours.seconds:.1f}", f"{theirs.seconds:.1f}", f"{ratio:.2f}", *memory))
         assert ours.memory < 4e9
-        assert ratio < 1.5 or "csv" in name
+        assert ours.seconds > 0
+        assert ratio < 1.5 or "csv" in name or (math.isnan(theirs.seconds) and name == "all.parquet")
     heads = ["file", "events", "run, s CPU", "DuckDB's SQL, s CPU", "ratio", "run, GB", "DuckDB's SQL, GB"]
     table("events", "Counting bounded events beside DuckDB's own SQL for the same counts.", heads, rows)
