@@ -11,10 +11,12 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from policyc_runtime.file_identity import Identity, settled
 from policyc_runtime.files import PRIVATE_MODE
@@ -22,8 +24,12 @@ from policyc_runtime.ledger_file import BUSY_SECONDS
 from policyc_runtime.ledger_private import history_file, steps_file
 from policyc_runtime.ledger_seal import file_identity
 
+if TYPE_CHECKING:
+    from policyc_runtime.sources.stored_counts import Counts
+
 SCHEMA = "CREATE TABLE step (step INTEGER PRIMARY KEY, counts TEXT NOT NULL, digest TEXT NOT NULL, rows TEXT NOT NULL)"
 PIECE = 1024  # steps whose digest is taken together
+AT_ONCE = 4096  # steps that are written or read at a time
 TAKEN = "taken"  # what `meta` of a history calls it
 
 
@@ -86,13 +92,53 @@ class TakenSteps:
         self._taken = self._taken._replace(identity="")
         return tables == [SCHEMA] and _digests(self.file, self.steps) == self._taken[1:3]
 
-    def add(self, steps: Iterable[tuple[int, str, str, str]]) -> None:
-        """Write more steps, by number, with what they counted, a digest of it, and one of their rows."""
+    def add(self, counts: Mapping[str, Counts], digests: Sequence[str], rows: Mapping[int, str] | None) -> None:
+        """Write the steps after those that are there.
+
+        Args:
+            counts: by release, (steps, cells) of all steps.
+            digests: one for each of these.
+            rows: what tells the rows of each step that has any; None for its digest.
+        """
+        if len(digests) <= self.steps:
+            return
         if not self.file.in_transaction:
             self.file.execute("BEGIN IMMEDIATE")
             self.file.execute("DELETE FROM step WHERE step >= ?", (self.steps,))
-        self.file.executemany("INSERT INTO step VALUES (?, ?, ?, ?)", steps)
-        self.steps = int(self.file.execute("SELECT coalesce(max(step) + 1, 0) FROM step").fetchone()[0])
+        names = list(map(json.dumps, counts))
+        for begin in range(self.steps, len(digests), AT_ONCE):
+            piece = slice(begin, min(begin + AT_ONCE, len(digests)))
+            columns = zip(*(values[piece].tolist() for values in counts.values()), strict=True)
+            # of lists of numbers Python's text is JSON's
+            told = (f"{{{', '.join(map('{}: {}'.format, names, row))}}}" for row in columns)
+            taken = zip(range(begin, piece.stop), told, digests[piece], strict=True)
+            steps = ((*step, step[2] if rows is None else rows.get(step[0], "")) for step in taken)
+            self.file.executemany("INSERT INTO step VALUES (?, ?, ?, ?)", steps)
+        self.steps = len(digests)
+
+    def counted(self, cells: Mapping[str, int], since: int, until: int) -> tuple[dict[str, Counts], tuple[str, ...]]:
+        """Counts before `until`, (until, cells) by release, and digests; of steps before `since` 0 and empty."""
+        counts = {name: np.zeros((until, width), np.int64) for name, width in cells.items()}
+        digests = [""] * since
+        asked = "SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step"
+        found = self.file.execute(asked, (since, until))
+        while piece := found.fetchmany(AT_ONCE):
+            parts = [json.loads(counted) for counted, _ in piece]
+            here = slice(len(digests), len(digests) + len(piece))
+            digests += [digest for _, digest in piece]
+            for name, known in counts.items():
+                known[here] = [part[name] for part in parts]
+        return dict(counts), tuple(digests)
+
+    def rows_of(self, step: int) -> str:
+        """What tells the rows of a step that was taken in."""
+        ((told,),) = self.file.execute("SELECT rows FROM step WHERE step = ?", (step,)).fetchall()
+        return str(told)
+
+    def with_rows(self) -> list[int]:
+        """The steps that have rows."""
+        asked = "SELECT step FROM step WHERE rows <> '' AND step < ?"
+        return [int(step) for (step,) in self.file.execute(asked, (self.steps,))]
 
     def keep(self) -> Taken:
         """Put on disk what was added; what the history is to say of the file then."""

@@ -14,7 +14,6 @@ added to their file before that, and are there once the copy says so.
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 import sqlite3
@@ -59,7 +58,6 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
 
-PIECE = 4096  # steps that are written or read at a time
 COUNTS = "counts"  # what `meta` has where ready counts were taken in
 
 
@@ -188,9 +186,7 @@ class History:
                 self._check_again(rows, done, table.path)
                 total = steps
                 if total is None:
-                    with_rows = "SELECT step FROM step WHERE rows <> '' AND step < ?"
-                    taken = self._taken.file.execute(with_rows, (done,)).fetchall()
-                    occupied = np.array(sorted({*rows, *(at for (at,) in taken)}), dtype=np.int64)
+                    occupied = np.array(sorted({*rows, *self._taken.with_rows()}), dtype=np.int64)
                     total = due_steps(plan, start, occupied, done, str(path), zoned=zoned, simulated=simulated)
                 total = max(done, total)
                 check_steps(plan, total, str(path), start)
@@ -303,8 +299,7 @@ class History:
         record = self._plan.participation
         users = "; what users may still do follows from them" if record is not None and record.enforced else ""
         for step in sorted(step for step in rows if step < done):
-            ((known,),) = self._taken.file.execute("SELECT rows FROM step WHERE step = ?", (step,)).fetchall()
-            if rows[step] != known:
+            if rows[step] != self._taken.rows_of(step):
                 raise LedgerError(
                     "E0825",
                     f"the data of step {step} changed after it was taken in",
@@ -318,33 +313,18 @@ class History:
         """Write the new steps, and what tells their `rows`, None for their own digests; `keep` commits them."""
         if not done and new.start is not None:
             self._set("start", str(new.start))
-        names = list(map(json.dumps, new.counts))
-        for begin in range(done, new.steps, PIECE):
-            piece = slice(begin, min(begin + PIECE, new.steps))
-            counts = zip(*(values[piece].tolist() for values in new.counts.values()), strict=True)
-            # of lists of numbers Python's text is JSON's
-            told = (f"{{{', '.join(map('{}: {}'.format, names, row))}}}" for row in counts)
-            taken = zip(range(begin, piece.stop), told, new.digests[piece], strict=True)
-            self._taken.add((*t, t[2] if rows is None else rows.get(t[0], "")) for t in taken)
+        self._taken.add(new.counts, new.digests, rows)
 
     def counted(self, start: int | None, steps: int | None, since: int = 0) -> StepCounts:
         """What steps from `since` on counted, those before them 0."""
         until = max(since, self.steps if steps is None else min(steps, self.steps))
-        counts = {part.name: np.zeros((until, len(part.cells)), np.int64) for part in measured_releases(self._plan)}
-        digests = [""] * since
-        asked = "SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step"
-        found = self._taken.file.execute(asked, (since, until))
-        while piece := found.fetchmany(PIECE):
-            parts = [json.loads(counted) for counted, _ in piece]
-            here = slice(len(digests), len(digests) + len(piece))
-            digests += [digest for _, digest in piece]
-            for name, known in counts.items():
-                known[here] = [part[name] for part in parts]
+        cells = {part.name: len(part.cells) for part in measured_releases(self._plan)}
+        counts, digests = self._taken.counted(cells, since, until)
         dropped = None
         if "participations" in self._meta:
             users = KeptUsers(self._file, self._meta["key"]).cut
             dropped = {"users": users, **{name: int(self._meta[name]) for name in ("participations", "events")}}
-        return StepCounts(start, counts, tuple(digests), dropped)
+        return StepCounts(start, counts, digests, dropped)
 
     def _set(self, name: str, value: str) -> None:
         self._file.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
